@@ -1,0 +1,1 @@
+"""Golden files for the im2col WebGPU convolution kernel."""

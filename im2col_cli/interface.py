@@ -1,0 +1,117 @@
+"""What a host must know to run a variant: bindings, the uniform struct, the workgroup.
+
+The order and types are the shader contract; templates and manifest both read them from here, so
+that neither can drift from the other.
+"""
+
+from dataclasses import dataclass
+
+from im2col_cli.activation import Activation
+
+ENTRY_POINT = "main"
+WORKGROUP_SIZE = 64
+
+# WGSL section 14.4.1: (alignment, size) in bytes of the types that the uniform struct uses.
+_LAYOUT = {"u32": (4, 4), "f32": (4, 4), "vec2<u32>": (8, 8)}
+
+_CONVOLUTION_UNIFORMS = (
+    ("batch", "u32", "images in x and y"),
+    ("src_h", "u32", "height of x"),
+    ("src_w", "u32", "width of x"),
+    ("channel_i", "u32", "channels of x"),
+    ("kernel_h", "u32", "height of the kernel"),
+    ("kernel_w", "u32", "width of the kernel"),
+    ("output_h", "u32", "height of y"),
+    ("output_w", "u32", "width of y"),
+    ("im2col_m", "u32", "output_h * output_w"),
+    ("im2col_k", "u32", "kernel_h * kernel_w * channel_i"),
+    ("im2col_n", "u32", "channels of y"),
+    ("m_tiles", "u32", "ceil(im2col_m / TILE_M)"),
+    ("n_tiles", "u32", "ceil(im2col_n / TILE_N)"),
+    ("k_tiles", "u32", "ceil(im2col_k / TILE_K)"),
+    ("dilations", "vec2<u32>", "height, width"),
+    ("pads", "vec2<u32>", "head pads: top, left"),
+    ("strides", "vec2<u32>", "height, width"),
+)
+
+
+_ADDRESS_SPACES = {
+    "read-only-storage": "storage, read",
+    "storage": "storage, read_write",
+    "uniform": "uniform",
+}
+
+
+@dataclass(frozen=True)
+class Binding:
+    """One entry of bind group 0; `type` is WebGPU's GPUBufferBindingType."""
+
+    index: int
+    name: str
+    type: str
+    wgsl_type: str
+
+    @property
+    def address_space(self) -> str:
+        """The template list of the WGSL declaration: `var<...>`."""
+        return _ADDRESS_SPACES[self.type]
+
+
+@dataclass(frozen=True)
+class UniformField:
+    """One field of the uniform struct, `offset` bytes from its start."""
+
+    name: str
+    type: str
+    offset: int
+    meaning: str
+
+
+def slot_name(slot: int) -> str:
+    """The uniform that holds an activation's parameter number `slot`."""
+    return f"activation_param_{slot}"
+
+
+def vector_type(element_type: str, vec_size: int) -> str:
+    """The WGSL type of `vec_size` values of `element_type`: a scalar where it is 1."""
+    return element_type if vec_size == 1 else f"vec{vec_size}<{element_type}>"
+
+
+def bindings(element_type: str, vec_size: int, has_bias: bool) -> tuple[Binding, ...]:
+    """Bind group 0. x and weight are read as vectors along the input channels."""
+    vectors = f"array<{vector_type(element_type, vec_size)}>"
+    scalars = f"array<{element_type}>"
+    declared = (
+        Binding(0, "x", "read-only-storage", vectors),
+        Binding(1, "weight", "read-only-storage", vectors),
+        Binding(2, "bias", "read-only-storage", scalars),
+        Binding(3, "y", "storage", scalars),
+        Binding(4, "uniforms", "uniform", "Uniforms"),
+    )
+    return tuple(binding for binding in declared if has_bias or binding.name != "bias")
+
+
+def uniform_fields(activation: Activation) -> tuple[UniformField, ...]:
+    """The uniform struct: the convolution, then the slots that `activation` uses, and no other."""
+    slots = tuple(
+        (slot_name(slot), "f32", f"{activation.name}: {parameter.name}")
+        for slot, parameter in enumerate(activation.parameters)
+    )
+    fields = []
+    end = 0
+    for name, wgsl_type, meaning in _CONVOLUTION_UNIFORMS + slots:
+        alignment, size = _LAYOUT[wgsl_type]
+        offset = _round_up(end, alignment)
+        fields.append(UniformField(name, wgsl_type, offset, meaning))
+        end = offset + size
+    return tuple(fields)
+
+
+def uniform_size(fields: tuple[UniformField, ...]) -> int:
+    """Bytes of the uniform struct: its last field's end, rounded up to its largest alignment."""
+    end = fields[-1].offset + _LAYOUT[fields[-1].type][1]
+    return _round_up(end, max(_LAYOUT[field.type][0] for field in fields))
+
+
+def _round_up(value: int, multiple: int) -> int:
+    return -(-value // multiple) * multiple
