@@ -1,0 +1,95 @@
+"""Which templates and goldens folders a command uses."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from im2col_cli.errors import FolderError
+
+_PACKAGE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Folders:
+    """`owns_goldens` is False for the goldens inside the package, which nobody may write."""
+
+    templates: Path
+    goldens: Path
+    owns_goldens: bool
+
+
+def locate(templates: Path | None, goldens: Path | None) -> Folders:
+    """The folders given; else those that the nearest pyproject.toml names; else the package's.
+
+    Raises FolderError for a pyproject.toml that cannot be read.
+    """
+    named = {} if templates and goldens else _project_folders()
+    own_goldens = goldens or named.get("goldens")
+    return Folders(
+        _from_here(templates or named.get("templates") or _packaged("templates")),
+        _from_here(own_goldens or _packaged("goldens")),
+        own_goldens is not None,
+    )
+
+
+def existing(folder: Path, kind: str) -> Path:
+    """The templates or goldens folder itself. Raises FolderError where it is not there."""
+    if not folder.is_dir():
+        raise FolderError(
+            f"no {kind} folder ({folder}): {'not a folder' if folder.exists() else 'not there'}",
+            f"create it, or name another with --{kind} DIR",
+        )
+    return folder
+
+
+def _from_here(path: Path) -> Path:
+    """The path as people want to read it: from the working directory where it lies below that."""
+    try:
+        return path.relative_to(Path.cwd())
+    except (ValueError, OSError):
+        return path
+
+
+def _packaged(kind: str) -> Path:
+    """The wheel carries the folders inside the package; a source tree has them beside it."""
+    inside = _PACKAGE / kind
+    return inside if inside.is_dir() else _PACKAGE.parent / kind
+
+
+def _project_folders() -> dict[str, Path]:
+    try:
+        here = Path.cwd()
+    except FileNotFoundError:
+        return {}
+    for folder in (here, *here.parents):
+        project = folder / "pyproject.toml"
+        if project.is_file():
+            section = _read_section(project)
+            return {kind: folder / _checked(project, kind, name) for kind, name in section.items()}
+    return {}
+
+
+def _read_section(project: Path) -> dict[str, Any]:
+    import tomllib
+
+    try:
+        section = tomllib.loads(project.read_text("utf-8")).get("tool", {}).get("im2col", {})
+    except (OSError, ValueError, AttributeError) as error:
+        raise FolderError(
+            f"cannot read {_from_here(project)}: {error}",
+            "correct it, or name both folders by option",
+        ) from None
+    if not isinstance(section, dict):
+        raise FolderError(f"[tool.im2col] is not a table ({_from_here(project)})", _SECTION)
+    return section
+
+
+_SECTION = 'it may hold: templates = "FOLDER" and goldens = "FOLDER"'
+
+
+def _checked(project: Path, kind: str, name: object) -> str:
+    if kind not in ("templates", "goldens") or not isinstance(name, str) or not name:
+        raise FolderError(
+            f"[tool.im2col] has a bad entry ({_from_here(project)}): {kind}", _SECTION
+        )
+    return name

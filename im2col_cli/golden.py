@@ -1,0 +1,213 @@
+"""Compares goldens with what the templates render, and updates them. Never prints."""
+
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from im2col_cli import manifest, storage
+from im2col_cli.errors import FolderError, UsageError
+from im2col_cli.variant import Variant
+
+MATCH, CHANGED, MISSING, ORPHAN, INVALID = STATUSES = (
+    "match",
+    "changed",
+    "missing",
+    "orphan",
+    "invalid",
+)
+
+_MOST_BYTES = 1 << 20
+_CONFLICT = re.compile(r"^(?:<{7}|\|{7}|={7}|>{7})(?: |$)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a check says of one path below the goldens folder.
+
+    `golden` and `rendered` are the texts that differ, where both can be read. `reason` says in
+    words what they do not show. `accepts` tells whether an update can make it a match.
+    """
+
+    path: str
+    status: str
+    variant: Variant | None = None
+    golden: str | None = None
+    rendered: str | None = None
+    reason: str = ""
+    accepts: bool = True
+
+
+def check(rendered: Mapping[Variant, str], goldens: Path, *, whole: bool) -> list[Outcome]:
+    """An outcome for each rendered variant, for the manifest and, if `whole`, for each orphan.
+
+    `whole` says that `rendered` is the golden matrix: only then is a file that none of its
+    variants owns an orphan, and a line of the manifest that none owns a difference.
+    """
+    if not rendered:
+        raise UsageError("nothing to check: no variant was rendered")
+    entries = storage.scan(goldens)
+    owners = {variant.file: variant for variant in rendered}
+    outcomes = [
+        _compare(goldens, entries, path, rendered[variant], variant)
+        for path, variant in owners.items()
+    ]
+    outcomes.append(_compare_manifest(rendered, goldens, entries, whole))
+    if whole:
+        owned = {*owners, manifest.FILE}
+        outcomes += [
+            _orphan(path, kind)
+            for path, kind in sorted(entries.items())
+            if path not in owned and kind != storage.FOLDER
+        ]
+    return outcomes
+
+
+@dataclass(frozen=True)
+class Update:
+    """`before` is the check that the update started from, `after` the one that read it back."""
+
+    before: list[Outcome]
+    after: list[Outcome]
+
+    @property
+    def written(self) -> list[str]:
+        return [outcome.path for outcome in self.before if _is_written(outcome)]
+
+    @property
+    def removed(self) -> list[str]:
+        return [outcome.path for outcome in self.before if _is_removed(outcome)]
+
+
+def update(rendered: Mapping[Variant, str], goldens: Path, *, whole: bool) -> Update:
+    """Makes the goldens what the templates render: writes what differs, removes orphaned goldens.
+
+    Raises FolderError, before anything is written, where something that an update must not touch
+    is in a golden's place.
+    """
+    with storage.locked(goldens):
+        before = check(rendered, goldens, whole=whole)
+        _refuse_unsafe(before, goldens)
+        storage.replace_all(
+            goldens,
+            {outcome.path: outcome.rendered or "" for outcome in before if _is_written(outcome)},
+            [outcome.path for outcome in before if _is_removed(outcome)],
+        )
+        return Update(before, check(rendered, goldens, whole=whole))
+
+
+def _is_written(outcome: Outcome) -> bool:
+    return outcome.status in (CHANGED, MISSING, INVALID)
+
+
+def _is_removed(outcome: Outcome) -> bool:
+    return outcome.status == ORPHAN and outcome.accepts
+
+
+def _refuse_unsafe(outcomes: list[Outcome], goldens: Path) -> None:
+    for outcome in outcomes:
+        if outcome.status == INVALID and not outcome.accepts:
+            raise FolderError(
+                f"cannot update ({goldens / outcome.path}): {outcome.reason}",
+                "nothing was written; correct that by hand and update again",
+            )
+    removed = [outcome.path for outcome in outcomes if _is_removed(outcome)]
+    if removed and all(outcome.status in (MISSING, ORPHAN) for outcome in outcomes):
+        raise UsageError(
+            f"{goldens} holds none of the goldens, but an update would remove {len(removed)} other"
+            f" .wgsl files, such as {removed[0]}: is it the right folder?",
+            "nothing was written; name the goldens folder with --goldens DIR, or empty this one",
+        )
+
+
+def _compare(
+    goldens: Path,
+    entries: Mapping[str, str],
+    path: str,
+    rendered: str,
+    variant: Variant | None = None,
+) -> Outcome:
+    obstacle = _obstacle(entries, path)
+    if obstacle:
+        return Outcome(path, INVALID, variant, rendered=rendered, reason=obstacle, accepts=False)
+    if path not in entries:
+        return Outcome(path, MISSING, variant, rendered=rendered)
+    try:
+        golden = _read(goldens / path)
+    except ValueError as error:
+        return Outcome(path, INVALID, variant, rendered=rendered, reason=str(error))
+    if golden == rendered:
+        return Outcome(path, MATCH, variant, golden, rendered)
+    conflict = _CONFLICT.search(golden)
+    if conflict:
+        line = golden.count("\n", 0, conflict.start()) + 1
+        reason = f"merge-conflict markers, from line {line}"
+        return Outcome(path, INVALID, variant, rendered=rendered, reason=reason)
+    return Outcome(path, CHANGED, variant, golden, rendered, _invisible(golden, rendered))
+
+
+def _compare_manifest(
+    rendered: Mapping[Variant, str], goldens: Path, entries: Mapping[str, str], whole: bool
+) -> Outcome:
+    clashes = manifest.key_clashes(rendered)
+    if clashes:
+        reason = clashes[0] + (f", and {len(clashes) - 1} more like it" if clashes[1:] else "")
+        return Outcome(manifest.FILE, INVALID, reason=reason, accepts=False)
+    base = ""
+    if not whole and entries.get(manifest.FILE) == storage.FILE:
+        with suppress(ValueError):  # _compare says it
+            base = _read(goldens / manifest.FILE)
+    return _compare(goldens, entries, manifest.FILE, manifest.compose(rendered, base))
+
+
+def _orphan(path: str, kind: str) -> Outcome:
+    is_golden = kind == storage.FILE and path.endswith(".wgsl")
+    if kind != storage.FILE:
+        reason = f"{kind}; remove it by hand"
+    elif not is_golden:
+        reason = "not a golden; remove it by hand"
+    elif PurePosixPath(path).name.startswith(".im2col-"):
+        reason = "left by an interrupted update"
+    else:
+        reason = "no variant owns it"
+    return Outcome(path, ORPHAN, reason=reason, accepts=is_golden)
+
+
+def _obstacle(entries: Mapping[str, str], path: str) -> str:
+    """What keeps the path from being a plain file in plain folders; empty if nothing does."""
+    for parent in PurePosixPath(path).parents:
+        kind = entries.get(str(parent), storage.FOLDER)
+        if kind != storage.FOLDER:
+            return f"{parent} is {kind}"
+    kind = entries.get(path, storage.FILE)
+    return "" if kind == storage.FILE else kind
+
+
+def _read(path: Path) -> str:
+    """The text of a golden. Raises ValueError, in words, where it cannot be one."""
+    try:
+        size = path.stat().st_size
+        if size > _MOST_BYTES:
+            raise ValueError(f"{size} bytes long")
+        return path.read_bytes().decode()
+    except OSError as error:
+        raise ValueError(f"unreadable: {(error.strerror or str(error)).lower()}") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"not UTF-8, at byte {error.start}") from None
+
+
+def _invisible(golden: str, rendered: str) -> str:
+    """The differences that a diff of lines does not show, where there are no others."""
+    differences = []
+    plain = golden.replace("\r\n", "\n").replace("\r", "\n")
+    if plain != golden and "\r" not in rendered:
+        ending = "CRLF" if "\r\n" in golden else "CR"
+        differences.append(f"line endings: the golden has {ending}, im2col writes LF")
+    if plain.rstrip("\n") != rendered.rstrip("\n"):
+        return ""
+    if not plain.endswith("\n"):
+        differences.append("the golden has no final newline")
+    elif plain != rendered:
+        differences.append("the golden has blank lines at its end")
+    return "; ".join(differences)

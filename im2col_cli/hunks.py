@@ -1,0 +1,120 @@
+"""Differences of many goldens at once: equal hunks are one group, with the places where they stand.
+
+A template edit changes many goldens alike, and is read once.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from difflib import unified_diff
+from itertools import islice
+from pathlib import Path
+
+from im2col_cli import manifest
+from im2col_cli.golden import CHANGED, MATCH, Outcome
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a hunk stands: a line of a file below the goldens folder, of one variant."""
+
+    variant: str
+    path: str
+    line: int
+
+
+@dataclass(frozen=True)
+class Group:
+    """One hunk, its lines led by "-" (golden), "+" (rendered) or a blank, and all its places."""
+
+    lines: tuple[str, ...]
+    places: list[Place] = field(default_factory=list)
+
+
+def grouped(outcomes: Sequence[Outcome]) -> list[Group]:
+    """The hunks of all changed goldens, the most widespread first.
+
+    Of the manifest, what follows from a changed golden, its new hash, is left out.
+    """
+    groups: dict[tuple[str, ...], Group] = {}
+    for outcome in outcomes:
+        for lines, place in _hunks(outcome, outcomes):
+            groups.setdefault(lines, Group(lines)).places.append(place)
+    return sorted(groups.values(), key=lambda group: -len(group.places))
+
+
+def diff(outcome: Outcome, folder: Path) -> str:
+    """The unified diff of one outcome; empty where it has none."""
+    if outcome.golden is None or outcome.rendered is None or outcome.golden == outcome.rendered:
+        return ""
+    lines = unified_diff(
+        _lines(outcome.golden),
+        _lines(outcome.rendered),
+        str(folder / outcome.path),
+        "rendered",
+        lineterm="",
+    )
+    return "\n".join(lines) + "\n"
+
+
+def _hunks(
+    outcome: Outcome, outcomes: Sequence[Outcome]
+) -> Iterator[tuple[tuple[str, ...], Place]]:
+    if outcome.status != CHANGED or outcome.reason:
+        return
+    golden, rendered = outcome.golden or "", outcome.rendered or ""
+    if outcome.path == manifest.FILE:
+        yield from _manifest_hunks(golden, rendered, outcomes)
+    else:
+        name = outcome.variant.name if outcome.variant else outcome.path
+        yield from _split(golden, rendered, name, outcome.path)
+
+
+def _manifest_hunks(
+    golden: str, rendered: str, outcomes: Sequence[Outcome]
+) -> Iterator[tuple[tuple[str, ...], Place]]:
+    """Field by field, since a line of the manifest is long."""
+    changed = {other.variant.name for other in outcomes if other.variant and other.status != MATCH}
+    before, after = manifest.records(golden), manifest.records(rendered)
+    if before == after:
+        yield from _split(golden, rendered, manifest.FILE, manifest.FILE)
+    for name in sorted(before.keys() | after.keys()):
+        if name in before and name in after:
+            texts = [_fields(name, records[name], name in changed) for records in (before, after)]
+        else:
+            texts = ["the record" if name in records else "" for records in (before, after)]
+        yield from _split(texts[0], texts[1], name, manifest.FILE, context=0)
+
+
+def _fields(name: str, record: manifest.Record, without_hash: bool) -> str:
+    """The record, a line a field. The structure's name gives way, so that hunks can be equal."""
+    hidden = ("sha256",) if without_hash else ()
+    fields = {key: json.dumps(record[key]) for key in record if key not in hidden}
+    text = "\n".join(f"{key}: {value}" for key, value in fields.items())
+    return text.replace(name.partition("/")[0], "<structure>")
+
+
+def _split(
+    golden: str, rendered: str, name: str, path: str, context: int = 3
+) -> Iterator[tuple[tuple[str, ...], Place]]:
+    hunk: list[str] = []
+    start = 1
+    differences = unified_diff(_lines(golden), _lines(rendered), lineterm="", n=context)
+    for line in islice(differences, 2, None):
+        if not line.startswith("@@"):
+            hunk.append(line)
+            continue
+        if hunk:
+            yield tuple(hunk), Place(name, path, start + _first_change(hunk))
+        hunk = []
+        start = max(1, int(line.split()[1].lstrip("-").partition(",")[0]))
+    if hunk:
+        yield tuple(hunk), Place(name, path, start + _first_change(hunk))
+
+
+def _first_change(hunk: Sequence[str]) -> int:
+    return next(index for index, line in enumerate(hunk) if line[0] != " ")
+
+
+def _lines(text: str) -> list[str]:
+    return text.split("\n") if text else []

@@ -1,0 +1,118 @@
+"""manifest.json: the interface of every variant, a line each, for engines that load the WGSL.
+
+    {
+    "format": 1,
+    "variants": [
+    {"variant": "f16-vec1-m64x16-bias/clip", "file": …},
+    …
+    ]
+    }
+
+It is a golden like the others, and the lines make partial checks and updates exact: those of
+variants that a command did not look at stay as they are.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from im2col_cli import interface, wgsl
+from im2col_cli.variant import Variant
+
+FILE = "manifest.json"
+_FORMAT = 1
+_HEAD = f'{{\n"format": {_FORMAT},\n"variants": [\n'
+_TAIL = "\n]\n}\n"
+
+Record = dict[str, Any]
+
+
+def record(variant: Variant, text: str) -> Record:
+    """What an engine must know to load and dispatch a variant whose WGSL is `text`."""
+    structure, activation = variant.structure, variant.activation
+    tile = structure.tile
+    fields = variant.uniforms
+    return {
+        "variant": variant.name,
+        "file": variant.file,
+        "sha256": hashlib.sha256(text.encode()).hexdigest(),
+        "cache_key": variant.cache_key,
+        "activation": {
+            "name": activation.name,
+            "kind": activation.kind.value,
+            "operator": activation.operator,
+            "parameters": [
+                {"name": parameter.name, "default": parameter.default}
+                for parameter in activation.parameters
+            ],
+        },
+        "entry_point": interface.ENTRY_POINT,
+        "workgroup_size": [variant.workgroup_size, 1, 1],
+        "element_type": structure.element_type,
+        "vec_size": structure.vec_size,
+        "tile": {"name": tile.name, "m": tile.m, "n": tile.n, "k": tile.k},
+        "features": list(structure.features),
+        "bindings": [
+            {
+                "binding": entry.index,
+                "name": entry.name,
+                "type": entry.type,
+                "wgsl_type": entry.wgsl_type,
+            }
+            for entry in structure.bindings
+        ],
+        "uniforms": {
+            "size": interface.uniform_size(fields),
+            "fields": [
+                {"name": field.name, "type": field.type, "offset": field.offset} for field in fields
+            ],
+        },
+    }
+
+
+def compose(rendered: Mapping[Variant, str], base: str = "") -> str:
+    """The manifest with a line for each rendered variant, and the other lines of `base`."""
+    lines = dict(_lines(base))
+    lines.update(
+        (variant.name, json.dumps(record(variant, text))) for variant, text in rendered.items()
+    )
+    return _HEAD + ",\n".join(lines[name] for name in sorted(lines)) + _TAIL
+
+
+def records(text: str) -> dict[str, Record]:
+    """The records of a manifest by variant; those that can be read, of a broken one."""
+    return {name: json.loads(line) for name, line in _lines(text)}
+
+
+def key_clashes(rendered: Mapping[Variant, str]) -> list[str]:
+    """Sentences on variants that break: one cache key, one module. Comments do not count.
+
+    Two texts under one key make an engine run the wrong shader; two keys for one text hide that
+    two variants are the same.
+    """
+    clashes = []
+    by_key: dict[str, Variant] = {}
+    by_code: dict[str, Variant] = {}
+    for variant, text in rendered.items():
+        code = wgsl.code(text)
+        same_key = by_key.setdefault(variant.cache_key, variant)
+        same_code = by_code.setdefault(code, variant)
+        if same_key is not variant:
+            clashes.append(
+                f"{same_key.name} and {variant.name} share the cache key {variant.cache_key}"
+            )
+        elif same_code is not variant:
+            clashes.append(f"{same_code.name} and {variant.name} have the same code")
+    return clashes
+
+
+def _lines(text: str) -> Iterator[tuple[str, str]]:
+    for line in text.split("\n"):
+        line = line.removesuffix(",")
+        try:
+            name = json.loads(line)["variant"]
+        except (ValueError, TypeError, KeyError, RecursionError):
+            continue
+        if isinstance(name, str):
+            yield name, line

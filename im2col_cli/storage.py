@@ -1,0 +1,155 @@
+"""Files below one folder: looking without following links, and writing all or nothing.
+
+Every path is relative to the folder, with forward slashes. A file that is written is at any moment
+whole, old or new, also when the process is killed.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from im2col_cli.errors import FolderError
+
+_MOST_ENTRIES = 20_000
+
+# Ends like a golden, so that the next whole update removes what a killed one has left.
+_TEMPORARY = ".im2col-{}.wgsl"
+
+FILE, FOLDER = "a file", "a folder"
+
+
+def scan(folder: Path) -> dict[str, str]:
+    """What lies below the folder: path -> what it is, in words. Links are not followed.
+
+    Raises FolderError where a folder cannot be read, or where there is too much for goldens.
+    """
+    found: dict[str, str] = {}
+    pending = [""]
+    while pending:
+        prefix = pending.pop()
+        try:
+            with os.scandir(folder / prefix) as entries:
+                for entry in entries:
+                    path = prefix + entry.name
+                    found[path] = _kind(entry)
+                    if found[path] == FOLDER:
+                        pending.append(path + "/")
+        except OSError as error:
+            raise _unusable("cannot read", folder / prefix, error) from None
+        if len(found) > _MOST_ENTRIES:
+            raise FolderError(
+                f"over {_MOST_ENTRIES} files ({folder}): this is not a folder of goldens",
+                "name another folder with --goldens DIR",
+            )
+    return found
+
+
+def _kind(entry: os.DirEntry[str]) -> str:
+    if entry.is_symlink():
+        return "a symbolic link"
+    if entry.is_dir(follow_symlinks=False):
+        return FOLDER
+    return FILE if entry.is_file(follow_symlinks=False) else "not a regular file"
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Only one update at a time: a second one waits here. The lock ends with the process."""
+    try:
+        import fcntl
+    except ImportError:  # Windows: each file is still replaced whole.
+        yield
+        return
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise _unusable("cannot open", folder, error) from None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def replace_all(folder: Path, texts: Mapping[str, str], removed: Sequence[str] = ()) -> None:
+    """Writes every text and removes every path of `removed`, with the folders that this empties.
+
+    First all texts go to temporary files beside their targets: what can fail, a full disk or a
+    folder without write permission, fails there, and nothing has changed. Then they are renamed.
+
+    Raises FolderError, naming the path.
+    """
+    staged: dict[Path, Path] = {}
+    made: list[Path] = []
+    try:
+        for path in removed:
+            _check_writable((folder / path).parent)
+        for path, text in texts.items():
+            target = folder / path
+            for missing in _missing_folders(target.parent):
+                with _worded("cannot create", missing):
+                    missing.mkdir()
+                made.append(missing)
+            staged[target] = target.parent / _TEMPORARY.format(os.urandom(8).hex())
+            _write(staged[target], text.encode())
+        for target, temporary in staged.items():
+            with _worded("cannot replace", target):
+                temporary.replace(target)
+        for path in removed:
+            with _worded("cannot remove", folder / path):
+                (folder / path).unlink()
+            _remove_empty(folder, (folder / path).parent)
+    except BaseException:
+        for temporary in staged.values():
+            with suppress(OSError):
+                temporary.unlink()
+        for empty in reversed(made):
+            with suppress(OSError):
+                empty.rmdir()
+        raise
+
+
+def _write(path: Path, data: bytes) -> None:
+    with _worded("cannot write", path.parent):
+        # Never through a link or into a file that is there already.
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+        handle = os.open(path, flags, 0o666)
+        try:
+            while data:
+                data = data[os.write(handle, data) :]
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _missing_folders(folder: Path) -> list[Path]:
+    """The folder and its parents that are not there, outermost first."""
+    return [path for path in reversed((folder, *folder.parents)) if not path.exists()]
+
+
+def _remove_empty(folder: Path, emptied: Path) -> None:
+    while emptied != folder and not any(emptied.iterdir()):
+        with _worded("cannot remove", emptied):
+            emptied.rmdir()
+        emptied = emptied.parent
+
+
+def _check_writable(folder: Path) -> None:
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise FolderError(f"cannot remove files ({folder}): permission denied", _RETRY)
+
+
+@contextmanager
+def _worded(what: str, path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise _unusable(what, path, error) from None
+
+
+def _unusable(what: str, path: Path, error: OSError) -> FolderError:
+    return FolderError(f"{what} ({path}): {(error.strerror or str(error)).lower()}", _RETRY)
+
+
+_RETRY = "every file there is whole, old or new; correct that and run the command again"
