@@ -1,0 +1,278 @@
+"""The command line: commands, options, exit codes.
+
+A command imports what it needs when it runs, so that `--help` stays quick.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from im2col_cli.errors import Im2colError, UsageError
+
+if TYPE_CHECKING:
+    from im2col_cli.folders import Folders
+    from im2col_cli.variant import Variant
+
+_SWITCH = "UPDATE_WGSL_GOLDEN"
+
+_Command = TypeVar("_Command", bound=Callable[..., object])
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Runs the arguments, those of this process by default, and returns the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError):  # closed, or not a text file
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    try:
+        return int(main(arguments, prog_name="im2col", standalone_mode=False) or 0)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return 130
+    except Im2colError as error:
+        _say(f"error: {error.message}")
+        if error.hint:
+            _say(f"  {error.hint}")
+        return error.exit_code
+
+
+def _patterns(command: _Command) -> _Command:
+    return click.argument("patterns", metavar="[PATTERN]...", nargs=-1)(command)
+
+
+def _matrix(command: _Command) -> _Command:
+    option = click.option(
+        "--matrix",
+        type=click.Choice(["golden", "full"]),
+        default="golden",
+        show_default=True,
+        help="The checked-in variants, or every legal one.",
+    )
+    return option(command)
+
+
+def _folder(kind: str, purpose: str) -> Callable[[_Command], _Command]:
+    return click.option(
+        f"--{kind}", metavar="DIR", type=click.Path(path_type=Path), help=f"{purpose} folder."
+    )
+
+
+_templates = _folder("templates", "Templates")
+_goldens = _folder("goldens", "Goldens")
+
+
+def _format(*names: str) -> Callable[[_Command], _Command]:
+    return click.option(
+        "--format",
+        "form",
+        type=click.Choice(names),
+        default=names[0],
+        show_default=True,
+        help="What standard output holds.",
+    )
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="im2col-cli", prog_name="im2col")
+def main() -> None:
+    """Golden files for the im2col WebGPU convolution kernel.
+
+    A variant is named <structure>/<activation>, as in f16-vec4-n32x64-bias/clip. A PATTERN is a
+    shell glob over these names ('*/clip', 'f32-*/*'), or an activation alone, which means the
+    structure f16-vec4-n32x64-bias.
+
+    Exit codes: 0 good; 1 what was checked is not good; 2 wrong usage; 3 the environment or the
+    input cannot be used.
+    """
+
+
+@main.command("list")
+@_patterns
+@_matrix
+@_templates
+@_format("table", "json")
+def list_(patterns: tuple[str, ...], matrix: str, templates: Path | None, form: str) -> None:
+    """Show the variants: kind, slots, features, lines."""
+    from im2col_cli import folders, machine, report
+
+    texts = _render(patterns, matrix, folders.locate(templates, None))
+    if form == "json":
+        _out(machine.listing(texts, matrix))
+    else:
+        _out(report.table(texts, terminal=_is_terminal()))
+
+
+@main.command()
+@_patterns
+@_matrix
+@_templates
+@click.option(
+    "-o",
+    "--output",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Write DIR/<variant>.wgsl instead of standard output.",
+)
+@_format("wgsl", "json")
+def render(
+    patterns: tuple[str, ...], matrix: str, templates: Path | None, output: Path | None, form: str
+) -> None:
+    """Print the WGSL of variants, or write it into a folder."""
+    from im2col_cli import folders, machine, storage
+
+    used = folders.locate(templates, None)
+    if output and form == "json":
+        raise UsageError("-o writes WGSL, not JSON", "leave out one of -o and --format json")
+    if output and output.resolve() == used.goldens.resolve():
+        raise UsageError(
+            f"-o names the goldens folder ({output})",
+            "im2col check-goldens --update is what writes goldens",
+        )
+    texts = _render(patterns, matrix, used)
+    if output:
+        storage.replace_all(output, {variant.file: text for variant, text in texts.items()})
+        _out(f"{len(texts)} files written below {output}\n")
+    elif form == "json":
+        _out(machine.interfaces(texts))
+    else:
+        _out_wgsl(texts)
+
+
+@main.command("check-goldens")
+@_patterns
+@_templates
+@_goldens
+@click.option(
+    "--update", is_flag=True, help=f"Accept what the templates render; so does {_SWITCH}=1."
+)
+@click.option(
+    "--max-diff-lines",
+    metavar="N",
+    type=click.IntRange(min=0),
+    default=200,
+    show_default=True,
+    help="Lines of differences to show.",
+)
+@_format("text", "json", "junit", "github")
+def check_goldens(
+    patterns: tuple[str, ...],
+    templates: Path | None,
+    goldens: Path | None,
+    update: bool,
+    max_diff_lines: int,
+    form: str,
+) -> int:
+    """Compare the goldens with what the templates render.
+
+    Patterns restrict it to some variants; then orphans are not judged.
+    """
+    from im2col_cli import folders, golden, machine, report
+
+    update = _switch_is_on() or update
+    used = folders.locate(templates, goldens)
+    folders.existing(used.goldens, "goldens")
+    if update and not used.owns_goldens:
+        raise UsageError(
+            f"the goldens in the package are not for updating ({used.goldens})",
+            'name a folder of your own: --goldens DIR, or goldens = "DIR" under [tool.im2col]'
+            " in pyproject.toml",
+        )
+    texts = _render(patterns, "golden", used)
+
+    done = golden.update(texts, used.goldens, whole=not patterns) if update else None
+    # In CI an update must not turn a red gate green: it is judged by what it found.
+    rewritten = done is not None and _in_ci() and bool(done.written or done.removed)
+    if done is None:
+        outcomes = golden.check(texts, used.goldens, whole=not patterns)
+    else:
+        outcomes = done.before if rewritten else done.after
+    failed = any(outcome.status != golden.MATCH for outcome in outcomes)
+
+    if done is not None:
+        text = report.updated(done, used, patterns, _CI_REASON if rewritten else "")
+    else:
+        accept = ["im2col", "check-goldens", "--update"]
+        accept += ["--templates", str(templates)] if templates else []
+        accept += ["--goldens", str(goldens)] if goldens else []
+        text = report.check(
+            outcomes,
+            used,
+            patterns,
+            accept,
+            most_lines=max_diff_lines if form == "text" else 0,
+            terminal=_is_terminal() and form == "text",
+        )
+    if form == "text":
+        _out(text)
+    else:
+        _say(text.rstrip("\n"))
+    if form == "json":
+        _out(machine.check_json(outcomes, used, done))
+    elif form == "junit":
+        _out(machine.check_junit(outcomes, used))
+    elif form == "github":
+        _out(machine.check_github(outcomes, used))
+    return int(failed)
+
+
+_CI_REASON = (
+    "exit 1: CI is set, and a gate must not pass by rewriting its goldens;"
+    " update them where you commit"
+)
+
+
+def _render(patterns: Sequence[str], matrix: str, used: "Folders") -> "dict[Variant, str]":
+    from im2col_cli import folders
+    from im2col_cli.matrix import select
+    from im2col_cli.render import render
+
+    return render(select(patterns, matrix), folders.existing(used.templates, "templates"))
+
+
+def _switch_is_on() -> bool:
+    value = os.environ.get(_SWITCH, "")
+    if value not in ("", "0", "1"):
+        raise UsageError(f"{_SWITCH} is {value!r}", "unset, empty and 0 mean check, 1 means update")
+    return value == "1"
+
+
+def _in_ci() -> bool:
+    return os.environ.get("CI", "").lower() not in ("", "0", "false")
+
+
+def _is_terminal() -> bool:
+    return sys.stdout is not None and sys.stdout.isatty()
+
+
+def _out_wgsl(texts: "dict[Variant, str]") -> None:
+    """One variant is exactly its golden; several are told apart by a comment."""
+    text = "".join(texts.values())
+    if len(texts) > 1:
+        text = "\n".join(f"// ---- {variant.file} ----\n{text}" for variant, text in texts.items())
+    if _is_terminal():
+        from im2col_cli import report
+
+        click.echo_via_pager(report.highlighted(text), color=None)
+    else:
+        _out(text.encode())
+
+
+def _out(document: str | bytes) -> None:
+    """Writes to standard output. A reader who leaves early has seen enough: that is no error."""
+    try:
+        click.echo(document, nl=False, color=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        raise Im2colError(f"cannot write standard output: {error.strerror}") from None
+
+
+def _say(text: str) -> None:
+    with suppress(OSError):
+        click.echo(text, err=True)

@@ -1,0 +1,135 @@
+"""What machines read: JSON, JUnit XML and GitHub annotations. Every function returns a document."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+from xml.etree import ElementTree
+
+from im2col_cli import hunks, manifest
+from im2col_cli.folders import Folders
+from im2col_cli.golden import MATCH, STATUSES, Outcome, Update
+from im2col_cli.variant import Variant
+
+# XML 1.0 has no way to write these.
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def listing(texts: Mapping[Variant, str], matrix: str) -> str:
+    """`im2col list`: {"matrix", "count", "variants": [...]}."""
+    variants = [
+        {
+            "variant": variant.name,
+            "activation": variant.activation.name,
+            "kind": variant.activation.kind.value,
+            "slots": [parameter.name for parameter in variant.activation.parameters],
+            "features": list(variant.structure.features),
+            "lines": text.count("\n"),
+        }
+        for variant, text in texts.items()
+    ]
+    return _json({"matrix": matrix, "count": len(variants), "variants": variants})
+
+
+def interfaces(texts: Mapping[Variant, str]) -> str:
+    """`im2col render`: for each variant its record as in the manifest, and its text."""
+    variants = [{**manifest.record(variant, text), "wgsl": text} for variant, text in texts.items()]
+    return _json({"count": len(variants), "variants": variants})
+
+
+def check_json(outcomes: Sequence[Outcome], folders: Folders, update: Update | None) -> str:
+    """`im2col check-goldens`: counts, folders, what an update did, and every outcome."""
+    counts = Counter(outcome.status for outcome in outcomes if outcome.path != manifest.FILE)
+    return _json(
+        {
+            "variants": sum(outcome.variant is not None for outcome in outcomes),
+            "counts": {status: counts[status] for status in STATUSES},
+            "manifest": next(o.status for o in outcomes if o.path == manifest.FILE),
+            "templates": str(folders.templates),
+            "goldens": str(folders.goldens),
+            "written": update.written if update else [],
+            "removed": update.removed if update else [],
+            "outcomes": [
+                {
+                    "path": outcome.path,
+                    "variant": outcome.variant.name if outcome.variant else None,
+                    "status": outcome.status,
+                    "reason": outcome.reason,
+                    "diff": hunks.diff(outcome, folders.goldens),
+                }
+                for outcome in outcomes
+            ],
+        }
+    )
+
+
+def check_junit(outcomes: Sequence[Outcome], folders: Folders) -> str:
+    """One test case for each outcome, named by its variant or path; the diff is failure text."""
+    failures = sum(outcome.status != MATCH for outcome in outcomes)
+    suite = ElementTree.Element(
+        "testsuite", name="im2col check-goldens", tests=str(len(outcomes)), failures=str(failures)
+    )
+    for outcome in outcomes:
+        name = outcome.variant.name if outcome.variant else outcome.path
+        case = ElementTree.SubElement(suite, "testcase", classname="goldens", name=_xml(name))
+        if outcome.status != MATCH:
+            failure = ElementTree.SubElement(case, "failure", type=outcome.status)
+            failure.set("message", _xml(_sentence(outcome, folders)))
+            failure.text = _xml(hunks.diff(outcome, folders.goldens))
+    ElementTree.indent(suite)
+    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def check_github(outcomes: Sequence[Outcome], folders: Folders) -> str:
+    """A workflow error annotation for each failing golden.
+
+    GitHub shows ten a step: first one golden for each hunk, the most widespread first, then those
+    that no hunk shows, last those that only share a hunk.
+    """
+    leading: dict[str, str] = {}
+    sharing: dict[str, str] = {}
+    for group in hunks.grouped(outcomes):
+        first = group.places[0]
+        where = f"in {len(group.places)} variants" if len(group.places) > 1 else first.variant
+        message = "\n".join([f"{where}:", *group.lines])
+        leading.setdefault(first.path, _annotation(first, message, folders))
+        for place in group.places[1:]:
+            message = f"changed like {first.variant}"
+            sharing.setdefault(place.path, _annotation(place, message, folders))
+    annotations = dict(leading)
+    for outcome in outcomes:
+        if outcome.status != MATCH and outcome.path not in sharing:
+            place = hunks.Place(outcome.path, outcome.path, 1)
+            message = _sentence(outcome, folders)
+            annotations.setdefault(outcome.path, _annotation(place, message, folders))
+    for path, annotation in sharing.items():
+        annotations.setdefault(path, annotation)
+    return "".join(annotations.values())
+
+
+def _annotation(place: hunks.Place, message: str, folders: Folders) -> str:
+    file = _property((folders.goldens / place.path).as_posix())
+    title = _property(f"golden differs: {place.variant}")
+    return f"::error file={file},line={place.line},title={title}::{_escaped(message)}\n"
+
+
+def _sentence(outcome: Outcome, folders: Folders) -> str:
+    reason = f": {outcome.reason}" if outcome.reason else ""
+    return f"{outcome.status} ({folders.goldens / outcome.path}){reason}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _escaped(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def _xml(text: str) -> str:
+    return _NOT_XML.sub("\ufffd", text)
+
+
+def _json(document: Mapping[str, Any]) -> str:
+    return json.dumps(document, indent=2) + "\n"

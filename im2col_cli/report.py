@@ -1,0 +1,215 @@
+"""What people read: tables, diffs, summaries. Every function returns text; colour is rich's."""
+
+import io
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from im2col_cli import manifest
+from im2col_cli.folders import Folders
+from im2col_cli.golden import CHANGED, INVALID, MATCH, MISSING, ORPHAN, STATUSES, Outcome, Update
+from im2col_cli.hunks import Group, grouped
+from im2col_cli.matrix import as_patterns
+from im2col_cli.variant import Variant
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+_FEW = 4
+_MOST_NAMED = 12
+_MOST_LISTED = 40
+_LONGEST_LINE = 240
+_PIPE_WIDTH = 120
+
+_STYLES = {"-": "red", "+": "green"}
+
+
+def check(
+    outcomes: Sequence[Outcome],
+    folders: Folders,
+    patterns: Sequence[str],
+    accept: Sequence[str],
+    *,
+    most_lines: int,
+    terminal: bool,
+) -> str:
+    """The report of a check: equal hunks once, then what has no diff, then the summary.
+
+    `accept` is the command that would accept the differences, without patterns.
+    """
+    summary = _summary(outcomes, folders, patterns)
+    if all(outcome.status == MATCH for outcome in outcomes):
+        return summary
+    from rich.text import Text
+
+    parts: list[RenderableType] = []
+    for line, style in (*_diff_lines(outcomes, folders, most_lines), *_words(outcomes, folders)):
+        parts.append(Text(visible(line), style))
+    parts.append(Text(summary + _next_step(outcomes, folders, patterns, accept)))
+    return _text(parts, terminal)
+
+
+def updated(update: Update, folders: Folders, patterns: Sequence[str], why_bad: str) -> str:
+    """What an update did, a line a file, then the counts and what is left to do."""
+    lines = [f"wrote    {path}" for path in update.written]
+    lines += [f"removed  {path}" for path in update.removed]
+    unchanged = sum(outcome.status == MATCH for outcome in update.before)
+    lines.append(
+        f"{len(update.written)} written, {len(update.removed)} removed, {unchanged} unchanged"
+    )
+    lines += [line for line, _ in _words(update.after, folders)]
+    told = "".join(visible(line) + "\n" for line in lines)
+    return told + _summary(update.after, folders, patterns) + (f"{why_bad}\n" if why_bad else "")
+
+
+def table(texts: Mapping[Variant, str], *, terminal: bool) -> str:
+    """The matrix: a row a variant, and the number of variants."""
+    from rich.table import Table
+
+    view = Table(box=None, pad_edge=False, header_style="bold")
+    view.add_column("variant", overflow="fold")
+    for column in ("kind", "slots", "features"):
+        view.add_column(column, overflow="fold")
+    view.add_column("lines", justify="right")
+    for variant, text in texts.items():
+        view.add_row(
+            variant.name,
+            str(variant.activation.kind.value),
+            ", ".join(parameter.name for parameter in variant.activation.parameters),
+            ", ".join(variant.structure.features),
+            str(text.count("\n")),
+        )
+    return _text([view], terminal) + f"{len(texts)} variants\n"
+
+
+def highlighted(text: str) -> str:
+    """WGSL in colour, for a terminal."""
+    from rich.syntax import Syntax
+
+    safe = "\n".join(visible(line) for line in text.split("\n"))
+    return _text([Syntax(safe, "wgsl", theme="ansi_dark", background_color="default")], True)
+
+
+def visible(line: str) -> str:
+    """The line with what a terminal would obey or hide, escapes and marks, spelled out."""
+    if line.isprintable():
+        return line
+    return "".join(
+        char if char.isprintable() or char == "\t" else char.encode("unicode_escape").decode()
+        for char in line
+    )
+
+
+def _diff_lines(
+    outcomes: Sequence[Outcome], folders: Folders, most_lines: int
+) -> Iterator[tuple[str, str]]:
+    names = [outcome.variant.name for outcome in outcomes if outcome.variant]
+    left = most_lines
+    hidden = 0
+    for group in grouped(outcomes):
+        seen = group.lines[:left]
+        left -= len(seen)
+        hidden += len(group.lines) - len(seen)
+        if not seen:
+            continue
+        yield _heading(group, names, folders), "bold"
+        for line in seen:
+            yield _clipped(line), _STYLES.get(line[0], "")
+        yield "", ""
+    if hidden:
+        yield f"{hidden} more lines of differences (--max-diff-lines N shows more)", "bold"
+        yield "", ""
+
+
+def _heading(group: Group, names: Sequence[str], folders: Folders) -> str:
+    variants = {place.variant for place in group.places}
+    first = group.places[0]
+    place = f"{folders.goldens / first.path}:{first.line}"
+    if len(variants) == 1:
+        return place if first.path != manifest.FILE else f"{place}, {first.variant}"
+    patterns = as_patterns(variants, names)
+    more = f" and {len(patterns) - _MOST_NAMED} more" if len(patterns) > _MOST_NAMED else ""
+    return f"{place}, in {len(variants)} variants: {', '.join(patterns[:_MOST_NAMED])}{more}"
+
+
+def _clipped(line: str) -> str:
+    return line if len(line) <= _LONGEST_LINE else line[:_LONGEST_LINE] + " ..."
+
+
+def _words(outcomes: Sequence[Outcome], folders: Folders) -> Iterator[tuple[str, str]]:
+    """The outcomes that no hunk shows, a line each."""
+    for status in (INVALID, MISSING, ORPHAN, CHANGED):
+        told = [
+            outcome
+            for outcome in outcomes
+            if outcome.status == status and (status != CHANGED or outcome.reason)
+        ]
+        for outcome in told[:_MOST_LISTED]:
+            reason = f": {outcome.reason}" if outcome.reason else ""
+            yield f"{status:8} {folders.goldens / outcome.path}{reason}", "yellow"
+        if len(told) > _MOST_LISTED:
+            yield f"{status:8} ... and {len(told) - _MOST_LISTED} more", "yellow"
+
+
+def _summary(outcomes: Sequence[Outcome], folders: Folders, patterns: Sequence[str]) -> str:
+    judged = Counter(outcome.status for outcome in outcomes if outcome.variant)
+    parts = [f"{judged[status]} {status}" for status in STATUSES if judged[status]]
+    line = f"{judged.total()} variants: {', '.join(parts)}"
+    orphans = sum(outcome.status == ORPHAN for outcome in outcomes)
+    if orphans:
+        line += f"; {orphans} orphan{'s' if orphans > 1 else ''}"
+    line += "".join(
+        f"; manifest.json {outcome.status}"
+        for outcome in outcomes
+        if outcome.path == manifest.FILE and outcome.status != MATCH
+    )
+    if patterns:
+        line += "; orphans not judged (patterns were given)"
+    where = f"templates: {folders.templates}, goldens: {folders.goldens}"
+    return f"{line}\n{where}{'' if folders.owns_goldens else ' (the copies in the package)'}\n"
+
+
+def _next_step(
+    outcomes: Sequence[Outcome], folders: Folders, patterns: Sequence[str], accept: Sequence[str]
+) -> str:
+    by_hand = {outcome.status for outcome in outcomes if not outcome.accepts}
+    if INVALID in by_hand:
+        return "no update may touch what is invalid here: correct that by hand, then check again\n"
+    if not folders.owns_goldens:
+        return "to accept differences, name a goldens folder of your own: --goldens DIR\n"
+    if all(outcome.status == MATCH or not outcome.accepts for outcome in outcomes):
+        return "remove by hand what is no golden, then check again\n"
+    arguments = patterns or _few_patterns(outcomes)
+    return f"accept with: {shlex.join([*accept, *arguments])}\n"
+
+
+def _few_patterns(outcomes: Sequence[Outcome]) -> list[str]:
+    """Patterns for the failing variants, if they are few and nothing else fails."""
+    names = [outcome.variant.name for outcome in outcomes if outcome.variant]
+    failing = [outcome for outcome in outcomes if outcome.status != MATCH]
+    variants = [outcome.variant.name for outcome in failing if outcome.variant]
+    others = [o for o in failing if not o.variant and o.path != manifest.FILE]
+    patterns = as_patterns(variants, names)
+    return patterns if len(patterns) <= _FEW and not others else []
+
+
+def _text(parts: Iterable["RenderableType"], terminal: bool) -> str:
+    stream = io.StringIO()
+    console = _console(stream, terminal)
+    for part in parts:
+        console.print(part, soft_wrap=True)
+    return stream.getvalue()
+
+
+def _console(stream: io.StringIO, terminal: bool) -> "Console":
+    from rich.console import Console
+
+    return Console(
+        file=stream,
+        force_terminal=True if terminal else None,
+        width=None if terminal else _PIPE_WIDTH,
+        highlight=False,
+        markup=False,
+        emoji=False,
+    )
