@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 FLT_MAX = 3.4028234663852886e38
 
@@ -29,8 +30,7 @@ class ActivationKind(Enum):
     ERF = 14
 
 
-@dataclass(frozen=True)
-class Parameter:
+class Parameter(NamedTuple):
     """A scalar that reaches the shader through an f32 uniform slot."""
 
     name: str

@@ -172,7 +172,7 @@ def check_goldens(
 
     Patterns restrict it to some variants; then orphans are not judged.
     """
-    from im2col_cli import folders, golden, machine, report
+    from im2col_cli import folders, golden, report
 
     update = _switch_is_on() or update
     used = folders.locate(templates, goldens)
@@ -211,13 +211,10 @@ def check_goldens(
     if form == "text":
         _out(text)
     else:
+        from im2col_cli import machine
+
         _say(text.rstrip("\n"))
-    if form == "json":
-        _out(machine.check_json(outcomes, used, done))
-    elif form == "junit":
-        _out(machine.check_junit(outcomes, used))
-    elif form == "github":
-        _out(machine.check_github(outcomes, used))
+        _out(machine.check(form, outcomes, used, done))
     return int(failed)
 
 

@@ -1,16 +1,14 @@
 """Which templates and goldens folders a command uses."""
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from im2col_cli.errors import FolderError
 
 _PACKAGE = Path(__file__).parent
 
 
-@dataclass(frozen=True)
-class Folders:
+class Folders(NamedTuple):
     """`owns_goldens` is False for the goldens inside the package, which nobody may write."""
 
     templates: Path

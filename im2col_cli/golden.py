@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from im2col_cli import manifest, storage
 from im2col_cli.errors import FolderError, UsageError
@@ -64,8 +65,7 @@ def check(rendered: Mapping[Variant, str], goldens: Path, *, whole: bool) -> lis
     return outcomes
 
 
-@dataclass(frozen=True)
-class Update:
+class Update(NamedTuple):
     """`before` is the check that the update started from, `after` the one that read it back."""
 
     before: list[Outcome]

@@ -5,17 +5,16 @@ A template edit changes many goldens alike, and is read once.
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from difflib import unified_diff
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 from im2col_cli import manifest
 from im2col_cli.golden import CHANGED, MATCH, Outcome
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """Where a hunk stands: a line of a file below the goldens folder, of one variant."""
 
     variant: str
@@ -23,12 +22,11 @@ class Place:
     line: int
 
 
-@dataclass(frozen=True)
-class Group:
+class Group(NamedTuple):
     """One hunk, its lines led by "-" (golden), "+" (rendered) or a blank, and all its places."""
 
     lines: tuple[str, ...]
-    places: list[Place] = field(default_factory=list)
+    places: list[Place]
 
 
 def grouped(outcomes: Sequence[Outcome]) -> list[Group]:
@@ -39,7 +37,7 @@ def grouped(outcomes: Sequence[Outcome]) -> list[Group]:
     groups: dict[tuple[str, ...], Group] = {}
     for outcome in outcomes:
         for lines, place in _hunks(outcome, outcomes):
-            groups.setdefault(lines, Group(lines)).places.append(place)
+            groups.setdefault(lines, Group(lines, [])).places.append(place)
     return sorted(groups.values(), key=lambda group: -len(group.places))
 
 

@@ -4,7 +4,8 @@ The order and types are the shader contract; templates and manifest both read th
 that neither can drift from the other.
 """
 
-from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
 
 from im2col_cli.activation import Activation
 
@@ -42,11 +43,10 @@ _ADDRESS_SPACES = {
 }
 
 
-@dataclass(frozen=True)
-class Binding:
+class Binding(NamedTuple):
     """One entry of bind group 0; `type` is WebGPU's GPUBufferBindingType."""
 
-    index: int
+    number: int
     name: str
     type: str
     wgsl_type: str
@@ -57,8 +57,7 @@ class Binding:
         return _ADDRESS_SPACES[self.type]
 
 
-@dataclass(frozen=True)
-class UniformField:
+class UniformField(NamedTuple):
     """One field of the uniform struct, `offset` bytes from its start."""
 
     name: str
@@ -77,6 +76,7 @@ def vector_type(element_type: str, vec_size: int) -> str:
     return element_type if vec_size == 1 else f"vec{vec_size}<{element_type}>"
 
 
+@cache
 def bindings(element_type: str, vec_size: int, has_bias: bool) -> tuple[Binding, ...]:
     """Bind group 0. x and weight are read as vectors along the input channels."""
     vectors = f"array<{vector_type(element_type, vec_size)}>"
@@ -91,6 +91,7 @@ def bindings(element_type: str, vec_size: int, has_bias: bool) -> tuple[Binding,
     return tuple(binding for binding in declared if has_bias or binding.name != "bias")
 
 
+@cache
 def uniform_fields(activation: Activation) -> tuple[UniformField, ...]:
     """The uniform struct: the convolution, then the slots that `activation` uses, and no other."""
     slots = tuple(

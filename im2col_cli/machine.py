@@ -38,8 +38,15 @@ def interfaces(texts: Mapping[Variant, str]) -> str:
     return _json({"count": len(variants), "variants": variants})
 
 
-def check_json(outcomes: Sequence[Outcome], folders: Folders, update: Update | None) -> str:
-    """`im2col check-goldens`: counts, folders, what an update did, and every outcome."""
+def check(form: str, outcomes: Sequence[Outcome], folders: Folders, update: Update | None) -> str:
+    """`im2col check-goldens` in the named form."""
+    if form == "json":
+        return _check_json(outcomes, folders, update)
+    return {"junit": _check_junit, "github": _check_github}[form](outcomes, folders)
+
+
+def _check_json(outcomes: Sequence[Outcome], folders: Folders, update: Update | None) -> str:
+    """Counts, folders, what an update did, and every outcome."""
     counts = Counter(outcome.status for outcome in outcomes if outcome.path != manifest.FILE)
     return _json(
         {
@@ -64,7 +71,7 @@ def check_json(outcomes: Sequence[Outcome], folders: Folders, update: Update | N
     )
 
 
-def check_junit(outcomes: Sequence[Outcome], folders: Folders) -> str:
+def _check_junit(outcomes: Sequence[Outcome], folders: Folders) -> str:
     """One test case for each outcome, named by its variant or path; the diff is failure text."""
     failures = sum(outcome.status != MATCH for outcome in outcomes)
     suite = ElementTree.Element(
@@ -81,7 +88,7 @@ def check_junit(outcomes: Sequence[Outcome], folders: Folders) -> str:
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def check_github(outcomes: Sequence[Outcome], folders: Folders) -> str:
+def _check_github(outcomes: Sequence[Outcome], folders: Folders) -> str:
     """A workflow error annotation for each failing golden.
 
     GitHub shows ten a step: first one golden for each hunk, the most widespread first, then those

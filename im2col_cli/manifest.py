@@ -55,7 +55,7 @@ def record(variant: Variant, text: str) -> Record:
         "features": list(structure.features),
         "bindings": [
             {
-                "binding": entry.index,
+                "binding": entry.number,
                 "name": entry.name,
                 "type": entry.type,
                 "wgsl_type": entry.wgsl_type,

@@ -1,7 +1,6 @@
 """Which variants there are, and which of them a pattern means."""
 
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
 from im2col_cli.activation import ACTIVATIONS, ActivationKind
@@ -93,8 +92,15 @@ def _no_match(pattern: str, matrix: str) -> UsageError:
             "the full matrix has it: add --matrix full where the command takes it",
         )
     names = [variant.name for variant in MATRICES[matrix]]
-    near = get_close_matches(pattern, [*ACTIVATIONS, *names], n=3, cutoff=0.5)
+    near = nearest(pattern, [*ACTIVATIONS, *names])
     return UsageError(
         f"no variant matches {pattern!r}",
         f"nearest: {', '.join(near)}" if near else "im2col list shows the names",
     )
+
+
+def nearest(name: str, names: Iterable[str]) -> list[str]:
+    """The names that a misspelt one most likely means, the likeliest first; at most three."""
+    from difflib import get_close_matches  # only errors need it
+
+    return get_close_matches(name, list(names), cutoff=0.5)

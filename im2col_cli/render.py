@@ -7,9 +7,7 @@ whatever they say, they end soon, stay small, and reach nothing but `variant`.
 
 import re
 from collections.abc import Iterable, Iterator
-from difflib import get_close_matches
 from pathlib import Path
-from traceback import walk_tb
 from typing import Any
 
 import jinja2
@@ -17,10 +15,11 @@ from jinja2 import nodes
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from im2col_cli import wgsl
-from im2col_cli.activation import ACTIVATIONS, Activation, is_activation_supported
+from im2col_cli.activation import ACTIVATIONS, Activation, Parameter, is_activation_supported
 from im2col_cli.errors import FolderError, TemplateError, UsageError
-from im2col_cli.interface import slot_name
-from im2col_cli.variant import Variant
+from im2col_cli.interface import Binding, UniformField, slot_name
+from im2col_cli.matrix import nearest
+from im2col_cli.variant import Structure, Tile, Variant
 
 KERNEL = "im2col_matmul.wgsl.jinja"
 _SUFFIX = ".wgsl.jinja"
@@ -30,6 +29,8 @@ _LANGUAGE = (
     *(nodes.Name, nodes.Const, nodes.Getattr, nodes.CondExpr),
     *(nodes.Compare, nodes.Operand, nodes.And, nodes.Or, nodes.Not),
 )
+
+_OUR_DATA = (Variant, Structure, Tile, Activation, Parameter, Binding, UniformField)
 
 # What one rendering may use; ours take about forty steps and 8 KB. A step is an include or a turn
 # of a loop.
@@ -69,6 +70,12 @@ class _Environment(ImmutableSandboxedEnvironment):
         self._steps = _MOST_STEPS
         self._depths: dict[str | None, int] = {None: 0}
 
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        """A field of our own data as it is; the sandbox's slow questions are for all else."""
+        if type(obj) in _OUR_DATA and not attribute.startswith("_") and hasattr(obj, attribute):
+            return getattr(obj, attribute)
+        return super().getattr(obj, attribute)
+
     def counted(self, items: Iterable[object]) -> Iterator[object]:
         for item in items:
             self._spend()
@@ -91,7 +98,10 @@ class _Environment(ImmutableSandboxedEnvironment):
 
     def _generate(self, source: nodes.Template, name: str | None, *args: Any, **kwargs: Any) -> str:
         """Jinja's hook between parsing and compiling."""
+        loops = []
         for node in source.find_all(nodes.Node):
+            if isinstance(node, nodes.For):
+                loops.append(node)
             if type(node) not in _LANGUAGE or getattr(node, "ignore_missing", False):
                 what = type(node).__name__.lower()
                 raise jinja2.TemplateSyntaxError(
@@ -100,7 +110,7 @@ class _Environment(ImmutableSandboxedEnvironment):
                     name,
                     *args[:1],
                 )
-        for loop in source.find_all(nodes.For):
+        for loop in loops:
             loop.iter = nodes.Filter(
                 loop.iter, "counted", [], [], None, None, lineno=loop.lineno
             ).set_environment(self)
@@ -122,6 +132,7 @@ def _environment(templates: Path) -> _Environment:
         keep_trailing_newline=True,
         autoescape=False,
         auto_reload=False,
+        optimized=False,
     )
     environment.globals.clear()
     environment.tests.clear()
@@ -171,6 +182,8 @@ def _render(environment: _Environment, name: str, variant: Variant) -> str:
 
 def _worded(error: Exception, name: str) -> TemplateError:
     """The error as people want it: the reason, and the places from the innermost outwards."""
+    from traceback import walk_tb  # only errors need it
+
     places = [
         f"{frame.f_code.co_filename}:{line}"
         for frame, line in walk_tb(error.__traceback__)
@@ -214,7 +227,7 @@ def _check_activation(environment: _Environment, variant: Variant, templates: Pa
     if ACTIVATIONS.get(activation.name) != activation or not is_activation_supported(
         activation.kind
     ):
-        near = get_close_matches(activation.name, ACTIVATIONS) or list(ACTIVATIONS)
+        near = nearest(activation.name, ACTIVATIONS) or list(ACTIVATIONS)
         raise UsageError(
             f"activation {activation.name} ({activation.kind}) is not supported:"
             " the registry has no such row",

@@ -1,7 +1,6 @@
 """What people read: tables, diffs, summaries. Every function returns text; colour is rich's."""
 
 import io
-import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -9,12 +8,13 @@ from typing import TYPE_CHECKING
 from im2col_cli import manifest
 from im2col_cli.folders import Folders
 from im2col_cli.golden import CHANGED, INVALID, MATCH, MISSING, ORPHAN, STATUSES, Outcome, Update
-from im2col_cli.hunks import Group, grouped
 from im2col_cli.matrix import as_patterns
 from im2col_cli.variant import Variant
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
+
+    from im2col_cli.hunks import Group
 
 _FEW = 4
 _MOST_NAMED = 12
@@ -104,6 +104,8 @@ def visible(line: str) -> str:
 def _diff_lines(
     outcomes: Sequence[Outcome], folders: Folders, most_lines: int
 ) -> Iterator[tuple[str, str]]:
+    from im2col_cli.hunks import grouped
+
     names = [outcome.variant.name for outcome in outcomes if outcome.variant]
     left = most_lines
     hidden = 0
@@ -122,7 +124,7 @@ def _diff_lines(
         yield "", ""
 
 
-def _heading(group: Group, names: Sequence[str], folders: Folders) -> str:
+def _heading(group: "Group", names: Sequence[str], folders: Folders) -> str:
     variants = {place.variant for place in group.places}
     first = group.places[0]
     place = f"{folders.goldens / first.path}:{first.line}"
@@ -180,8 +182,10 @@ def _next_step(
         return "to accept differences, name a goldens folder of your own: --goldens DIR\n"
     if all(outcome.status == MATCH or not outcome.accepts for outcome in outcomes):
         return "remove by hand what is no golden, then check again\n"
+    from shlex import join
+
     arguments = patterns or _few_patterns(outcomes)
-    return f"accept with: {shlex.join([*accept, *arguments])}\n"
+    return f"accept with: {join([*accept, *arguments])}\n"
 
 
 def _few_patterns(outcomes: Sequence[Outcome]) -> list[str]:

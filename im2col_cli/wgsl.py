@@ -6,9 +6,8 @@ _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 
 
 def code(text: str) -> str:
-    """The text without its comments and blank lines: what a compiler sees, to the letter.
+    """The text without its comments, and with single blanks for white space.
 
     A nested block comment ends at its first `*/`; the templates have none.
     """
-    lines = (line.rstrip() for line in _COMMENT.sub("", text).split("\n"))
-    return "\n".join(line for line in lines if line)
+    return " ".join(_COMMENT.sub("", text).split())

@@ -101,8 +101,8 @@ fn activation(v: f32) -> f32 {
     let e = exp(-2.0 * a);
     let far = (1.0 - e) / (1.0 + e);
     let z = a * a;
-    let p = -0.3333328 + z * (0.13331442 + z * (-0.053739596 + z * (0.020638684 - z * 0.0057045165)));
-    let near = a + a * z * p;
+    let q = -0.053739596 + z * (0.020638684 - z * 0.0057045165);
+    let near = a + a * z * (-0.3333328 + z * (0.13331442 + z * q));
     return sign(v) * select(far, near, a < 0.625);
 }
 
