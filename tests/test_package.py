@@ -1,0 +1,65 @@
+"""A wheel is complete: installed into an empty environment, it works from an empty folder."""
+
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The `im2col` of an environment that has the wheel and what it requires, nothing else."""
+    folder = tmp_path_factory.mktemp("package")
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, "wheel", "--no-deps", "-w", folder, ROOT], check=True)
+    (wheel,) = folder.glob("im2col_cli-*.whl")
+    environment = folder / "environment"
+    venv.create(environment, with_pip=True)
+    python = environment / ("Scripts" if os.name == "nt" else "bin") / "python"
+    pip[0] = str(python)
+    subprocess.run([*pip, "install", wheel], check=True)
+    return python.with_name("im2col")
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+def run(command: Path, *arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([command, *arguments], cwd=folder, capture_output=True, text=True)
+
+
+def test_renders(installed: Path, empty: Path) -> None:
+    result = run(installed, "render", "clip", folder=empty)
+    golden = ROOT / "goldens" / "f16-vec4-n32x64-bias" / "clip.wgsl"
+    assert (result.returncode, result.stdout) == (0, golden.read_text())
+
+
+def test_checks_its_own_goldens(installed: Path, empty: Path) -> None:
+    result = run(installed, "check-goldens", folder=empty)
+    assert result.returncode == 0
+    assert result.stdout.startswith("60 variants: 60 match\n")
+    assert list(empty.iterdir()) == []
+
+
+def test_never_updates_its_own_goldens(installed: Path, empty: Path) -> None:
+    result = run(installed, "check-goldens", "--update", folder=empty)
+    assert result.returncode == 2
+    assert "--goldens DIR" in result.stderr
+
+
+def test_updates_a_folder_of_ones_own(installed: Path, empty: Path) -> None:
+    (empty / "mine").mkdir()
+    result = run(installed, "check-goldens", "--update", "--goldens", "mine", folder=empty)
+    assert result.returncode == 0
+    assert len(list(empty.glob("mine/*/*.wgsl"))) == 60
+
+
+def test_is_typed(installed: Path) -> None:
+    assert list(installed.parent.parent.rglob("im2col_cli/py.typed"))

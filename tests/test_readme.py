@@ -1,0 +1,71 @@
+"""The README is true: its examples run, and its picture shows what the tool prints."""
+
+import html
+import json
+import os
+import re
+import shlex
+import struct
+from pathlib import Path
+
+import pytest
+from rich.text import Text
+
+from docs import picture
+from tests.conftest import ROOT, Im2col
+from tests.test_wgsl import null_device
+
+README = (ROOT / "README.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+
+
+def examples() -> list[tuple[str, str]]:
+    """Command and expected output of each `$ im2col ...` in a console block."""
+    parts = re.split(r"^\$ im2col (.*)\n", "".join(blocks("console")), flags=re.MULTILINE)[1:]
+    return list(zip(parts[::2], parts[1::2], strict=True))
+
+
+def test_examples_print_what_the_readme_shows(im2col: Im2col) -> None:
+    assert len(examples()) == 4
+    for command, expected in examples():
+        code, out, _ = im2col(*shlex.split(command))
+        shown, cut, _ = expected.partition("...\n")
+        squeezed = [re.sub(r" +\n", "\n", text) for text in (out, shown)]
+        assert code == 0
+        assert squeezed[0].startswith(squeezed[1]) if cut else squeezed[0] == squeezed[1]
+
+
+def test_engine_example_loads_a_golden() -> None:
+    (example,) = blocks("python")
+    names = {
+        "json": json,
+        "struct": struct,
+        "goldens": ROOT / "goldens",
+        "device": null_device("f16"),
+    }
+    exec(example, names)
+    assert names["record"]["file"] == "f16-vec4-n32x64-bias/clip.wgsl"  # type: ignore[index]
+    assert bytes(names["uniforms"])[80:88] == struct.pack("<2f", 0.0, 6.0)  # type: ignore[call-overload]
+
+
+def test_make_targets_of_the_readme_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    for target in re.findall(r"^make ([a-z-]+)", "".join(blocks("sh")), re.MULTILINE):
+        assert f"\n{target}:" in makefile
+
+
+def test_links_of_the_readme_lead_somewhere() -> None:
+    for target in re.findall(r"\]\(([^)#:]+)\)", README):
+        assert (ROOT / target).is_file()
+
+
+def test_picture_shows_what_a_failing_check_prints(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(os.environ, "TERM", "xterm-256color")
+    drawn = html.unescape(Path(ROOT, "docs/failing-check.svg").read_text())
+    lines = Text.from_ansi(picture.failing_check()).plain.rstrip().splitlines()
+    assert len(lines) > 10
+    for line in lines:
+        assert line.rstrip().replace(" ", "\xa0") in drawn
