@@ -80,7 +80,7 @@ def _matching(pattern: str, variants: Sequence[Variant]) -> list[Variant]:
 
 
 def _no_match(pattern: str, matrix: str) -> UsageError:
-    if pattern.upper() in ActivationKind.__members__:
+    if pattern.lower() not in ACTIVATIONS and pattern.upper() in ActivationKind.__members__:
         kind = ActivationKind[pattern.upper()]
         return UsageError(
             f"{pattern} (ActivationKind {kind.value}) has no epilogue: it is not in the registry",

@@ -106,7 +106,7 @@ class _Environment(ImmutableSandboxedEnvironment):
                 what = type(node).__name__.lower()
                 raise jinja2.TemplateSyntaxError(
                     f"{what!r} is not in im2col's template language, let `variant` say it",
-                    node.lineno,
+                    _line(node),
                     name,
                     *args[:1],
                 )
@@ -141,6 +141,11 @@ def _environment(templates: Path) -> _Environment:
     return environment
 
 
+def _line(node: nodes.Node) -> int:
+    """The line of a node; Jinja gives some only to what is inside them."""
+    return next((part.lineno for part in (node, *node.find_all(nodes.Node)) if part.lineno), 1)
+
+
 def _printable(value: object) -> str | int:
     """Refuses what has no text of its own, such as a method's address."""
     if isinstance(value, jinja2.Undefined) or type(value) in (str, int):
@@ -172,10 +177,10 @@ def _render(environment: _Environment, name: str, variant: Variant) -> str:
     try:
         for piece in environment.get_template(name).generate(variant=variant):
             pieces.append(piece)
-            size += len(piece)
+            size += len(piece.encode())
             if size > _MOST_TEXT:
-                raise jinja2.TemplateRuntimeError(f"over {_MOST_TEXT} characters of output")
-    except (jinja2.TemplateError, RecursionError, TypeError, OSError) as error:
+                raise jinja2.TemplateRuntimeError(f"over {_MOST_TEXT} bytes of output")
+    except Exception as error:  # Jinja, and the Python that it makes, raise nearly everything
         raise _worded(error, name) from error
     return "".join(pieces)
 

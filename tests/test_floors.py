@@ -1,0 +1,141 @@
+"""Imports: a module sees only lower floors, and each library enters through one module."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from tests.conftest import ROOT
+
+PACKAGE = "im2col_cli"
+
+FLOORS = (
+    ("__init__", "activation", "errors", "wgsl"),
+    ("interface",),
+    ("variant",),
+    ("folders", "matrix"),
+    ("manifest", "render", "storage"),
+    ("golden",),
+    ("hunks",),
+    ("machine", "report"),
+    ("cli",),
+    ("__main__",),
+)
+
+LIBRARIES = {"cli": {"click"}, "render": {"jinja2"}, "report": {"rich"}}
+
+HEAVY = {"numpy", "onnx", "pygments", "rich", "wgpu", "wgpudawn"}
+
+SOURCES = {path.stem: path.read_text() for path in (ROOT / PACKAGE).glob("*.py")}
+
+
+def imported(source: str) -> Iterator[str]:
+    """The dotted names of all imports of a module, wherever they stand in it."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = ".".join(filter(None, [PACKAGE if node.level else "", node.module]))
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+
+
+def own_imports(source: str) -> set[str]:
+    """Modules of the package; a name that is none of them is in the package's __init__."""
+    split = [name.split(".") for name in imported(source)]
+    names = {name[1] if len(name) > 1 else "" for name in split if name[0] == PACKAGE}
+    return {name if name in SOURCES else "__init__" for name in names}
+
+
+def library_imports(source: str) -> set[str]:
+    packages = {name.partition(".")[0] for name in imported(source)}
+    return packages - sys.stdlib_module_names - {PACKAGE}
+
+
+def modules_after(*arguments: str) -> set[str]:
+    """What a process has imported when that command line is done."""
+    program = (
+        "import sys; from im2col_cli.cli import run; code = run(sys.argv[1:]);"
+        "print(file=sys.stderr); print(code, *sys.modules, file=sys.stderr)"
+    )
+    process = subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    code, *modules = process.stderr.splitlines()[-1].split(" ")
+    assert code == "0", process.stdout + process.stderr
+    return set(modules)
+
+
+def test_every_module_stands_on_exactly_one_floor() -> None:
+    assert sorted(name for floor in FLOORS for name in floor) == sorted(SOURCES)
+
+
+def test_there_are_no_subpackages() -> None:
+    assert {path.parent for path in (ROOT / PACKAGE).rglob("*.py")} == {ROOT / PACKAGE}
+
+
+@pytest.mark.parametrize(
+    ("height", "name"), [(height, name) for height, floor in enumerate(FLOORS) for name in floor]
+)
+def test_module_imports_only_from_lower_floors(height: int, name: str) -> None:
+    lower = {other for floor in FLOORS[:height] for other in floor}
+    assert own_imports(SOURCES[name]) - lower == set()
+
+
+@pytest.mark.parametrize("name", sorted(SOURCES))
+def test_each_library_enters_through_one_module(name: str) -> None:
+    assert library_imports(SOURCES[name]) == LIBRARIES.get(name, set())
+
+
+@pytest.mark.parametrize("name", sorted(SOURCES))
+def test_no_import_hides_from_the_reader_of_imports(name: str) -> None:
+    identifiers = {
+        node.id if isinstance(node, ast.Name) else node.attr
+        for node in ast.walk(ast.parse(SOURCES[name]))
+        if isinstance(node, (ast.Name, ast.Attribute))
+    }
+    assert identifiers.isdisjoint({"__import__", "import_module", "exec", "eval"})
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import im2col_cli.golden",
+        "import os, im2col_cli.golden as g",
+        "from im2col_cli import golden",
+        "from im2col_cli.golden import check",
+        "from . import golden",
+        "from .golden import check",
+        "def f():\n    from im2col_cli import golden",
+        "if TYPE_CHECKING:\n    from im2col_cli.golden import Outcome",
+        "class C:\n    def f(self):\n        try:\n            import im2col_cli.golden\n"
+        "        except ImportError:\n            pass",
+    ],
+)
+def test_reader_of_imports_sees_each_form(source: str) -> None:
+    assert own_imports(source) == {"golden"}
+
+
+@pytest.mark.parametrize(
+    "source", ["import numpy", "def f():\n    from numpy.linalg import norm", "import numpy.fft"]
+)
+def test_reader_of_imports_sees_libraries(source: str) -> None:
+    assert library_imports(source) == {"numpy"}
+
+
+@pytest.mark.parametrize("form", ["text", "json", "junit", "github"])
+def test_gate_that_passes_imports_nothing_heavy(form: str) -> None:
+    assert modules_after("check-goldens", "--format", form) & HEAVY == set()
+
+
+def test_help_imports_no_library_but_click() -> None:
+    assert modules_after("--help") & {"jinja2", *HEAVY} == set()
+
+
+def test_probe_of_imports_sees_rich_where_a_table_needs_it() -> None:
+    assert "rich" in modules_after("list", "clip")
