@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -30,16 +30,41 @@ def run(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
         return int(main(arguments, prog_name="im2col", standalone_mode=False) or 0)
-    except click.ClickException as error:
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         return error.exit_code
+    except click.UsageError as error:
+        command = error.ctx.command_path if error.ctx else "im2col"
+        return _fail(error.format_message(), f"{command} --help says more", error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         return 130
     except Im2colError as error:
-        _say(f"error: {error.message}")
-        if error.hint:
-            _say(f"  {error.hint}")
-        return error.exit_code
+        return _fail(error.message, error.hint, error.exit_code)
+    except OSError as error:
+        return _fail(f"{error.strerror} ({error.filename or 'standard output'})", _CHECK_PATHS, 3)
+    except SystemExit:  # how click leaves when the reader of its help did
+        return 0
+
+
+_CHECK_PATHS = "correct the path or its permissions, then run the command again"
+
+
+def _fail(message: str, hint: str, exit_code: int) -> int:
+    _say(f"error: {message}")
+    _say(f"  {hint}")
+    return exit_code
+
+
+class _Folder(click.Path):
+    """The path of a folder, which may not be there yet; an empty one is a slip, not this folder."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not str(value):
+            self.fail("the name is empty", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 def _patterns(command: _Command) -> _Command:
@@ -58,9 +83,7 @@ def _matrix(command: _Command) -> _Command:
 
 
 def _folder(kind: str, purpose: str) -> Callable[[_Command], _Command]:
-    return click.option(
-        f"--{kind}", metavar="DIR", type=click.Path(path_type=Path), help=f"{purpose} folder."
-    )
+    return click.option(f"--{kind}", metavar="DIR", type=_Folder(), help=f"{purpose} folder.")
 
 
 _templates = _folder("templates", "Templates")
@@ -105,7 +128,7 @@ def list_(patterns: tuple[str, ...], matrix: str, templates: Path | None, form: 
     if form == "json":
         _out(machine.listing(texts, matrix))
     else:
-        _out(report.table(texts, terminal=_is_terminal()))
+        _out(report.table(texts, terminal=_wants_colour()))
 
 
 @main.command()
@@ -116,7 +139,7 @@ def list_(patterns: tuple[str, ...], matrix: str, templates: Path | None, form: 
     "-o",
     "--output",
     metavar="DIR",
-    type=click.Path(path_type=Path),
+    type=_Folder(),
     help="Write DIR/<variant>.wgsl instead of standard output.",
 )
 @_format("wgsl", "json")
@@ -129,9 +152,9 @@ def render(
     used = folders.locate(templates, None)
     if output and form == "json":
         raise UsageError("-o writes WGSL, not JSON", "leave out one of -o and --format json")
-    if output and output.resolve() == used.goldens.resolve():
+    if output and _is_within(output, used.goldens):
         raise UsageError(
-            f"-o names the goldens folder ({output})",
+            f"-o names the goldens folder, or one in it ({output})",
             "im2col check-goldens --update is what writes goldens",
         )
     texts = _render(patterns, matrix, used)
@@ -205,8 +228,8 @@ def check_goldens(
             used,
             patterns,
             accept,
-            most_lines=max_diff_lines if form == "text" else 0,
-            terminal=_is_terminal() and form == "text",
+            most_lines=max_diff_lines if form == "text" else None,
+            terminal=_wants_colour() and form == "text",
         )
     if form == "text":
         _out(text)
@@ -214,7 +237,7 @@ def check_goldens(
         from im2col_cli import machine
 
         _say(text.rstrip("\n"))
-        _out(machine.check(form, outcomes, used, done))
+        _out(machine.check(form, outcomes, used, done).encode())
     return int(failed)
 
 
@@ -243,8 +266,16 @@ def _in_ci() -> bool:
     return os.environ.get("CI", "").lower() not in ("", "0", "false")
 
 
+def _is_within(path: Path, folder: Path) -> bool:
+    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
+
+
 def _is_terminal() -> bool:
     return sys.stdout is not None and sys.stdout.isatty()
+
+
+def _wants_colour() -> bool:
+    return _is_terminal() and not os.environ.get("NO_COLOR")
 
 
 def _out_wgsl(texts: "dict[Variant, str]") -> None:
@@ -255,7 +286,7 @@ def _out_wgsl(texts: "dict[Variant, str]") -> None:
     if _is_terminal():
         from im2col_cli import report
 
-        click.echo_via_pager(report.highlighted(text), color=None)
+        click.echo_via_pager(report.highlighted(text) if _wants_colour() else text)
     else:
         _out(text.encode())
 
@@ -267,9 +298,14 @@ def _out(document: str | bytes) -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
-        raise Im2colError(f"cannot write standard output: {error.strerror}") from None
+        raise Im2colError(
+            f"cannot write (standard output): {error.strerror}", "make room, or write elsewhere"
+        ) from None
 
 
 def _say(text: str) -> None:
+    from im2col_cli.report import visible
+
     with suppress(OSError):
-        click.echo(text, err=True)
+        for line in text.splitlines():
+            click.echo(visible(line), err=True)

@@ -71,8 +71,9 @@ def _read_section(project: Path) -> dict[str, Any]:
     import tomllib
 
     try:
-        section = tomllib.loads(project.read_text("utf-8")).get("tool", {}).get("im2col", {})
-    except (OSError, ValueError, AttributeError) as error:
+        tool = tomllib.loads(project.read_text("utf-8")).get("tool", {})
+        section = tool.get("im2col", {}) if isinstance(tool, dict) else tool
+    except (OSError, ValueError, RecursionError) as error:
         raise FolderError(
             f"cannot read {_from_here(project)}: {error}",
             "correct it, or name both folders by option",

@@ -93,6 +93,7 @@ def update(rendered: Mapping[Variant, str], goldens: Path, *, whole: bool) -> Up
             goldens,
             {outcome.path: outcome.rendered or "" for outcome in before if _is_written(outcome)},
             [outcome.path for outcome in before if _is_removed(outcome)],
+            tidy=whole,
         )
         return Update(before, check(rendered, goldens, whole=whole))
 
@@ -112,13 +113,20 @@ def _refuse_unsafe(outcomes: list[Outcome], goldens: Path) -> None:
                 f"cannot update ({goldens / outcome.path}): {outcome.reason}",
                 "nothing was written; correct that by hand and update again",
             )
-    removed = [outcome.path for outcome in outcomes if _is_removed(outcome)]
-    if removed and all(outcome.status in (MISSING, ORPHAN) for outcome in outcomes):
+    strangers = [outcome.path for outcome in outcomes if _is_strange(outcome)]
+    if strangers and all(outcome.status == MISSING for outcome in outcomes if outcome.variant):
         raise UsageError(
-            f"{goldens} holds none of the goldens, but an update would remove {len(removed)} other"
-            f" .wgsl files, such as {removed[0]}: is it the right folder?",
+            f"{goldens} holds none of the goldens, but an update would replace or remove"
+            f" {len(strangers)} other files, such as {strangers[-1]}: is it the right folder?",
             "nothing was written; name the goldens folder with --goldens DIR, or empty this one",
         )
+
+
+def _is_strange(outcome: Outcome) -> bool:
+    """Whether an update would destroy what im2col need not have written."""
+    if outcome.path == manifest.FILE:
+        return outcome.status != MISSING and not manifest.records(outcome.golden or "")
+    return _is_removed(outcome)
 
 
 def _compare(

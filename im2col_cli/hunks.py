@@ -32,12 +32,14 @@ class Group(NamedTuple):
 def grouped(outcomes: Sequence[Outcome]) -> list[Group]:
     """The hunks of all changed goldens, the most widespread first.
 
-    Of the manifest, what follows from a changed golden, its new hash, is left out.
+    Hunks are equal by what changes and the line on each side of it; the context further off is
+    that of the first. Of the manifest, what follows from a changed golden, its new hash, is left
+    out.
     """
     groups: dict[tuple[str, ...], Group] = {}
     for outcome in outcomes:
         for lines, place in _hunks(outcome, outcomes):
-            groups.setdefault(lines, Group(lines, [])).places.append(place)
+            groups.setdefault(_core(lines), Group(lines, [])).places.append(place)
     return sorted(groups.values(), key=lambda group: -len(group.places))
 
 
@@ -74,6 +76,7 @@ def _manifest_hunks(
     """Field by field, since a line of the manifest is long."""
     changed = {other.variant.name for other in outcomes if other.variant and other.status != MATCH}
     before, after = manifest.records(golden), manifest.records(rendered)
+    lines = manifest.line_numbers(golden)
     if before == after:
         yield from _split(golden, rendered, manifest.FILE, manifest.FILE)
     for name in sorted(before.keys() | after.keys()):
@@ -81,7 +84,8 @@ def _manifest_hunks(
             texts = [_fields(name, records[name], name in changed) for records in (before, after)]
         else:
             texts = ["the record" if name in records else "" for records in (before, after)]
-        yield from _split(texts[0], texts[1], name, manifest.FILE, context=0)
+        for hunk, _ in _split(texts[0], texts[1], name, manifest.FILE, context=0):
+            yield hunk, Place(name, manifest.FILE, lines.get(name, 1))
 
 
 def _fields(name: str, record: manifest.Record, without_hash: bool) -> str:
@@ -108,6 +112,11 @@ def _split(
         start = max(1, int(line.split()[1].lstrip("-").partition(",")[0]))
     if hunk:
         yield tuple(hunk), Place(name, path, start + _first_change(hunk))
+
+
+def _core(hunk: tuple[str, ...]) -> tuple[str, ...]:
+    changes = [index for index, line in enumerate(hunk) if line[0] != " "]
+    return hunk[max(0, changes[0] - 1) : changes[-1] + 2]
 
 
 def _first_change(hunk: Sequence[str]) -> int:

@@ -73,7 +73,7 @@ def record(variant: Variant, text: str) -> Record:
 
 def compose(rendered: Mapping[Variant, str], base: str = "") -> str:
     """The manifest with a line for each rendered variant, and the other lines of `base`."""
-    lines = dict(_lines(base))
+    lines = {name: json.dumps(kept) for name, kept in records(base).items()}
     lines.update(
         (variant.name, json.dumps(record(variant, text))) for variant, text in rendered.items()
     )
@@ -81,8 +81,19 @@ def compose(rendered: Mapping[Variant, str], base: str = "") -> str:
 
 
 def records(text: str) -> dict[str, Record]:
-    """The records of a manifest by variant; those that can be read, of a broken one."""
-    return {name: json.loads(line) for name, line in _lines(text)}
+    """The records of a manifest by variant, however it is laid out; of a broken one, those lines
+    that can be read.
+    """
+    try:
+        found = json.loads(text)["variants"]
+        return {kept["variant"]: kept for kept in found if isinstance(kept["variant"], str)}
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return {name: kept for _, name, kept in _lines(text)}
+
+
+def line_numbers(text: str) -> dict[str, int]:
+    """The line on which each variant's record stands, from 1."""
+    return {name: number for number, name, _ in _lines(text)}
 
 
 def key_clashes(rendered: Mapping[Variant, str]) -> list[str]:
@@ -107,12 +118,12 @@ def key_clashes(rendered: Mapping[Variant, str]) -> list[str]:
     return clashes
 
 
-def _lines(text: str) -> Iterator[tuple[str, str]]:
-    for line in text.split("\n"):
-        line = line.removesuffix(",")
+def _lines(text: str) -> Iterator[tuple[int, str, Record]]:
+    for number, line in enumerate(text.split("\n"), 1):
         try:
-            name = json.loads(line)["variant"]
+            kept = json.loads(line.rstrip().removesuffix(","))
+            name = kept["variant"]
         except (ValueError, TypeError, KeyError, RecursionError):
             continue
         if isinstance(name, str):
-            yield name, line
+            yield number, name, kept

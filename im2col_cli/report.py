@@ -1,6 +1,7 @@
 """What people read: tables, diffs, summaries. Every function returns text; colour is rich's."""
 
 import io
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -31,22 +32,26 @@ def check(
     patterns: Sequence[str],
     accept: Sequence[str],
     *,
-    most_lines: int,
+    most_lines: int | None,
     terminal: bool,
 ) -> str:
     """The report of a check: equal hunks once, then what has no diff, then the summary.
 
-    `accept` is the command that would accept the differences, without patterns.
+    `accept` is the command that would accept the differences, without patterns. `most_lines`
+    bounds the hunks; with None there are none.
     """
     summary = _summary(outcomes, folders, patterns)
     if all(outcome.status == MATCH for outcome in outcomes):
         return summary
     from rich.text import Text
 
-    parts: list[RenderableType] = []
-    for line, style in (*_diff_lines(outcomes, folders, most_lines), *_words(outcomes, folders)):
-        parts.append(Text(visible(line), style))
-    parts.append(Text(summary + _next_step(outcomes, folders, patterns, accept)))
+    from im2col_cli.hunks import grouped
+
+    groups = grouped(outcomes)
+    lines = [] if most_lines is None else [*_diff_lines(groups, outcomes, folders, most_lines)]
+    lines += _words(outcomes, folders)
+    parts: list[RenderableType] = [Text(visible(line), style) for line, style in lines]
+    parts.append(Text(summary + _next_step(outcomes, groups, folders, patterns, accept), end=""))
     return _text(parts, terminal)
 
 
@@ -69,9 +74,10 @@ def table(texts: Mapping[Variant, str], *, terminal: bool) -> str:
 
     view = Table(box=None, pad_edge=False, header_style="bold")
     view.add_column("variant", overflow="fold")
-    for column in ("kind", "slots", "features"):
-        view.add_column(column, overflow="fold")
-    view.add_column("lines", justify="right")
+    view.add_column("kind", no_wrap=True)
+    view.add_column("slots", overflow="fold")
+    view.add_column("features", no_wrap=True)
+    view.add_column("lines", justify="right", no_wrap=True)
     for variant, text in texts.items():
         view.add_row(
             variant.name,
@@ -102,14 +108,12 @@ def visible(line: str) -> str:
 
 
 def _diff_lines(
-    outcomes: Sequence[Outcome], folders: Folders, most_lines: int
+    groups: Sequence["Group"], outcomes: Sequence[Outcome], folders: Folders, most_lines: int
 ) -> Iterator[tuple[str, str]]:
-    from im2col_cli.hunks import grouped
-
     names = [outcome.variant.name for outcome in outcomes if outcome.variant]
     left = most_lines
     hidden = 0
-    for group in grouped(outcomes):
+    for group in groups:
         seen = group.lines[:left]
         left -= len(seen)
         hidden += len(group.lines) - len(seen)
@@ -173,7 +177,11 @@ def _summary(outcomes: Sequence[Outcome], folders: Folders, patterns: Sequence[s
 
 
 def _next_step(
-    outcomes: Sequence[Outcome], folders: Folders, patterns: Sequence[str], accept: Sequence[str]
+    outcomes: Sequence[Outcome],
+    groups: Sequence["Group"],
+    folders: Folders,
+    patterns: Sequence[str],
+    accept: Sequence[str],
 ) -> str:
     by_hand = {outcome.status for outcome in outcomes if not outcome.accepts}
     if INVALID in by_hand:
@@ -184,18 +192,19 @@ def _next_step(
         return "remove by hand what is no golden, then check again\n"
     from shlex import join
 
-    arguments = patterns or _few_patterns(outcomes)
+    arguments = patterns or _few_patterns(outcomes, groups)
     return f"accept with: {join([*accept, *arguments])}\n"
 
 
-def _few_patterns(outcomes: Sequence[Outcome]) -> list[str]:
+def _few_patterns(outcomes: Sequence[Outcome], groups: Sequence["Group"]) -> list[str]:
     """Patterns for the failing variants, if they are few and nothing else fails."""
     names = [outcome.variant.name for outcome in outcomes if outcome.variant]
     failing = [outcome for outcome in outcomes if outcome.status != MATCH]
-    variants = [outcome.variant.name for outcome in failing if outcome.variant]
+    variants = {outcome.variant.name for outcome in failing if outcome.variant}
+    variants |= {place.variant for group in groups for place in group.places}
     others = [o for o in failing if not o.variant and o.path != manifest.FILE]
     patterns = as_patterns(variants, names)
-    return patterns if len(patterns) <= _FEW and not others else []
+    return patterns if len(patterns) <= _FEW and variants <= {*names} and not others else []
 
 
 def _text(parts: Iterable["RenderableType"], terminal: bool) -> str:
@@ -211,7 +220,7 @@ def _console(stream: io.StringIO, terminal: bool) -> "Console":
 
     return Console(
         file=stream,
-        force_terminal=True if terminal else None,
+        force_terminal=terminal or (False if os.environ.get("NO_COLOR") else None),
         width=None if terminal else _PIPE_WIDTH,
         highlight=False,
         markup=False,

@@ -72,8 +72,10 @@ def locked(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def replace_all(folder: Path, texts: Mapping[str, str], removed: Sequence[str] = ()) -> None:
-    """Writes every text and removes every path of `removed`, with the folders that this empties.
+def replace_all(
+    folder: Path, texts: Mapping[str, str], removed: Sequence[str] = (), *, tidy: bool = False
+) -> None:
+    """Writes every text and removes every path of `removed`; if `tidy`, empty folders go too.
 
     First all texts go to temporary files beside their targets: what can fail, a full disk or a
     folder without write permission, fails there, and nothing has changed. Then they are renamed.
@@ -99,7 +101,8 @@ def replace_all(folder: Path, texts: Mapping[str, str], removed: Sequence[str] =
         for path in removed:
             with _worded("cannot remove", folder / path):
                 (folder / path).unlink()
-            _remove_empty(folder, (folder / path).parent)
+        if tidy:
+            _remove_empty_folders(folder)
     except BaseException:
         for temporary in staged.values():
             with suppress(OSError):
@@ -128,11 +131,15 @@ def _missing_folders(folder: Path) -> list[Path]:
     return [path for path in reversed((folder, *folder.parents)) if not path.exists()]
 
 
-def _remove_empty(folder: Path, emptied: Path) -> None:
-    while emptied != folder and not any(emptied.iterdir()):
-        with _worded("cannot remove", emptied):
-            emptied.rmdir()
-        emptied = emptied.parent
+def _remove_empty_folders(folder: Path) -> None:
+    for path, folders, files in os.walk(folder, topdown=False):
+        if (
+            path != str(folder)
+            and not files
+            and not any(Path(path, name).exists() for name in folders)
+        ):
+            with _worded("cannot remove", Path(path)):
+                Path(path).rmdir()
 
 
 def _check_writable(folder: Path) -> None:
