@@ -148,6 +148,7 @@ def render(
 ) -> None:
     """Print the WGSL of variants, or write it into a folder."""
     from im2col_cli import folders, machine, storage
+    from im2col_cli.words import counted
 
     used = folders.locate(templates, None)
     if output and form == "json":
@@ -160,7 +161,7 @@ def render(
     texts = _render(patterns, matrix, used)
     if output:
         storage.replace_all(output, {variant.file: text for variant, text in texts.items()})
-        _out(f"{len(texts)} files written below {output}\n")
+        _out(f"{counted(len(texts), 'file')} written below {output}\n")
     elif form == "json":
         _out(machine.interfaces(texts))
     else:

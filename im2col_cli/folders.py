@@ -1,11 +1,12 @@
 """Which templates and goldens folders a command uses."""
 
+import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from im2col_cli.errors import FolderError
 
-_PACKAGE = Path(__file__).parent
+_PACKAGE = Path(__file__).resolve().parent
 
 
 class Folders(NamedTuple):
@@ -22,11 +23,12 @@ def locate(templates: Path | None, goldens: Path | None) -> Folders:
     Raises FolderError for a pyproject.toml that cannot be read.
     """
     named = {} if templates and goldens else _project_folders()
-    own_goldens = goldens or named.get("goldens")
+    used_goldens = goldens or named.get("goldens") or _packaged("goldens")
+    in_package = Path(os.path.realpath(used_goldens)).is_relative_to(_PACKAGE)
     return Folders(
         _from_here(templates or named.get("templates") or _packaged("templates")),
-        _from_here(own_goldens or _packaged("goldens")),
-        own_goldens is not None,
+        _from_here(used_goldens),
+        owns_goldens=bool(goldens or named.get("goldens")) and not in_package,
     )
 
 
@@ -87,7 +89,12 @@ _SECTION = 'it may hold: templates = "FOLDER" and goldens = "FOLDER"'
 
 
 def _checked(project: Path, kind: str, name: object) -> str:
-    if kind not in ("templates", "goldens") or not isinstance(name, str) or not name:
+    if (
+        kind not in ("templates", "goldens")
+        or not isinstance(name, str)
+        or not name
+        or "\0" in name
+    ):
         raise FolderError(
             f"[tool.im2col] has a bad entry ({_from_here(project)}): {kind}", _SECTION
         )

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from im2col_cli import manifest, storage
 from im2col_cli.errors import FolderError, UsageError
 from im2col_cli.variant import Variant
+from im2col_cli.words import counted
 
 MATCH, CHANGED, MISSING, ORPHAN, INVALID = STATUSES = (
     "match",
@@ -115,9 +116,10 @@ def _refuse_unsafe(outcomes: list[Outcome], goldens: Path) -> None:
             )
     strangers = [outcome.path for outcome in outcomes if _is_strange(outcome)]
     if strangers and all(outcome.status == MISSING for outcome in outcomes if outcome.variant):
+        others = counted(len(strangers), "other file")
         raise UsageError(
-            f"{goldens} holds none of the goldens, but an update would replace or remove"
-            f" {len(strangers)} other files, such as {strangers[-1]}: is it the right folder?",
+            f"{goldens} holds none of the goldens, but an update would replace or remove {others},"
+            f" such as {strangers[-1]}: is it the right folder?",
             "nothing was written; name the goldens folder with --goldens DIR, or empty this one",
         )
 
@@ -197,7 +199,7 @@ def _read(path: Path) -> str:
     try:
         size = path.stat().st_size
         if size > _MOST_BYTES:
-            raise ValueError(f"{size} bytes long")
+            raise ValueError(f"{size} bytes long; a golden has {_MOST_BYTES} at most")
         return path.read_bytes().decode()
     except OSError as error:
         raise ValueError(f"unreadable: {(error.strerror or str(error)).lower()}") from None

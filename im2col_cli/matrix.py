@@ -6,6 +6,7 @@ from fnmatch import fnmatchcase
 from im2col_cli.activation import ACTIVATIONS, ActivationKind
 from im2col_cli.errors import UsageError
 from im2col_cli.variant import DEFAULT_STRUCTURE, STRUCTURES, Variant
+from im2col_cli.words import nearest
 
 FULL_MATRIX = tuple(
     Variant(structure, activation)
@@ -92,15 +93,7 @@ def _no_match(pattern: str, matrix: str) -> UsageError:
             "the full matrix has it: add --matrix full where the command takes it",
         )
     names = [variant.name for variant in MATRICES[matrix]]
-    near = nearest(pattern, [*ACTIVATIONS, *names])
     return UsageError(
         f"no variant matches {pattern!r}",
-        f"nearest: {', '.join(near)}" if near else "im2col list shows the names",
+        nearest(pattern, [*ACTIVATIONS, *names]) or "im2col list shows the names",
     )
-
-
-def nearest(name: str, names: Iterable[str]) -> list[str]:
-    """The names that a misspelt one most likely means, the likeliest first; at most three."""
-    from difflib import get_close_matches  # only errors need it
-
-    return get_close_matches(name, list(names), cutoff=0.5)

@@ -18,8 +18,8 @@ from im2col_cli import wgsl
 from im2col_cli.activation import ACTIVATIONS, Activation, Parameter, is_activation_supported
 from im2col_cli.errors import FolderError, TemplateError, UsageError
 from im2col_cli.interface import Binding, UniformField, slot_name
-from im2col_cli.matrix import nearest
 from im2col_cli.variant import Structure, Tile, Variant
+from im2col_cli.words import nearest
 
 KERNEL = "im2col_matmul.wgsl.jinja"
 _SUFFIX = ".wgsl.jinja"
@@ -198,6 +198,8 @@ def _worded(error: Exception, name: str) -> TemplateError:
         why = "expressions nest too deep"
     elif isinstance(error, jinja2.TemplateNotFound):
         why = f"there is no template {error.name!r}"
+    elif isinstance(error, OSError):
+        why = (error.strerror or str(error)).lower()
     else:
         why = (str(error).splitlines() or [type(error).__name__])[0]
     if isinstance(error, jinja2.TemplateSyntaxError):
@@ -214,7 +216,18 @@ _FIX = "correct the template and run the command again; nothing was written"
 def _check_correspondence(templates: Path) -> None:
     """The registry's rows and the files under activations/ are the same, by name."""
     folder = templates / "activations"
-    files = {path.name.removesuffix(_SUFFIX) for path in folder.glob(f"[!.]*{_SUFFIX}")}
+    try:
+        names = [path.name for path in folder.iterdir()]
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise FolderError(
+            f"cannot read ({folder}): {why}", "name another folder with --templates DIR"
+        ) from None
+    files = {
+        name.removesuffix(_SUFFIX)
+        for name in names
+        if name.endswith(_SUFFIX) and not name.startswith(".")
+    }
     problems = [
         *(f"no file for {name}" for name in ACTIVATIONS if name not in files),
         *(f"no registry row for {name}{_SUFFIX}" for name in sorted(files - ACTIVATIONS.keys())),
@@ -232,11 +245,10 @@ def _check_activation(environment: _Environment, variant: Variant, templates: Pa
     if ACTIVATIONS.get(activation.name) != activation or not is_activation_supported(
         activation.kind
     ):
-        near = nearest(activation.name, ACTIVATIONS) or list(ACTIVATIONS)
         raise UsageError(
             f"activation {activation.name} ({activation.kind}) is not supported:"
             " the registry has no such row",
-            f"nearest: {', '.join(near)}",
+            nearest(activation.name, ACTIVATIONS) or f"supported: {', '.join(ACTIVATIONS)}",
         )
     code = wgsl.code(_render(environment, activation.template, variant))
     place = templates / activation.template

@@ -11,6 +11,7 @@ from im2col_cli.folders import Folders
 from im2col_cli.golden import CHANGED, INVALID, MATCH, MISSING, ORPHAN, STATUSES, Outcome, Update
 from im2col_cli.matrix import as_patterns
 from im2col_cli.variant import Variant
+from im2col_cli.words import counted
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -51,7 +52,8 @@ def check(
     lines = [] if most_lines is None else [*_diff_lines(groups, outcomes, folders, most_lines)]
     lines += _words(outcomes, folders)
     parts: list[RenderableType] = [Text(visible(line), style) for line, style in lines]
-    parts.append(Text(summary + _next_step(outcomes, groups, folders, patterns, accept), end=""))
+    last = summary + _next_step(outcomes, groups, folders, patterns, accept)
+    parts.append(Text(last.rstrip("\n")))
     return _text(parts, terminal)
 
 
@@ -86,7 +88,7 @@ def table(texts: Mapping[Variant, str], *, terminal: bool) -> str:
             ", ".join(variant.structure.features),
             str(text.count("\n")),
         )
-    return _text([view], terminal) + f"{len(texts)} variants\n"
+    return _text([view], terminal) + f"{counted(len(texts), 'variant')}\n"
 
 
 def highlighted(text: str) -> str:
@@ -124,7 +126,10 @@ def _diff_lines(
             yield _clipped(line), _STYLES.get(line[0], "")
         yield "", ""
     if hidden:
-        yield f"{hidden} more lines of differences (--max-diff-lines N shows more)", "bold"
+        yield (
+            f"{counted(hidden, 'more line')} of differences (--max-diff-lines N shows more)",
+            "bold",
+        )
         yield "", ""
 
 
@@ -161,10 +166,10 @@ def _words(outcomes: Sequence[Outcome], folders: Folders) -> Iterator[tuple[str,
 def _summary(outcomes: Sequence[Outcome], folders: Folders, patterns: Sequence[str]) -> str:
     judged = Counter(outcome.status for outcome in outcomes if outcome.variant)
     parts = [f"{judged[status]} {status}" for status in STATUSES if judged[status]]
-    line = f"{judged.total()} variants: {', '.join(parts)}"
+    line = f"{counted(judged.total(), 'variant')}: {', '.join(parts)}"
     orphans = sum(outcome.status == ORPHAN for outcome in outcomes)
     if orphans:
-        line += f"; {orphans} orphan{'s' if orphans > 1 else ''}"
+        line += f"; {counted(orphans, 'orphan')}"
     line += "".join(
         f"; manifest.json {outcome.status}"
         for outcome in outcomes

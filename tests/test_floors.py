@@ -12,7 +12,7 @@ from tests.conftest import ROOT
 PACKAGE = "im2col_cli"
 
 FLOORS = (
-    ("__init__", "activation", "errors", "wgsl"),
+    ("__init__", "activation", "errors", "wgsl", "words"),
     ("interface",),
     ("variant",),
     ("folders", "matrix"),

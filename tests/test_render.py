@@ -388,7 +388,7 @@ def test_activation_that_is_not_the_registrys_is_refused(
     assert f"activation {activation.name} ({activation.kind}) is not supported" in (
         caught.value.message
     )
-    assert nearest in caught.value.hint.removeprefix("nearest: ").split(", ") or not nearest
+    assert nearest in caught.value.hint.partition(": ")[2].split(", ") or not nearest
     assert caught.value.hint != "nearest: "
 
 
