@@ -79,6 +79,40 @@ _ROWS = (
         (Parameter("alpha", 0.01),),
     ),
     Activation("tanh", ActivationKind.TANH, "Tanh", "tanh(v)"),
+    Activation(
+        "quick_gelu",
+        ActivationKind.QUICK_GELU,
+        "QuickGelu",
+        "v * sigmoid(alpha * v)",
+        (Parameter("alpha", 1.702),),
+    ),
+    Activation("quick_gelu_unit", ActivationKind.QUICK_GELU, "QuickGelu", "v * sigmoid(v)"),
+    Activation(
+        "hard_swish", ActivationKind.HARD_SWISH, "HardSwish", "v * min(max(v / 6 + 0.5, 0), 1)"
+    ),
+    Activation(
+        "elu",
+        ActivationKind.ELU,
+        "Elu",
+        "v if v >= 0, else alpha * (exp(v) - 1)",
+        (Parameter("alpha", 1.0),),
+    ),
+    Activation("gelu", ActivationKind.GELU, "Gelu", "v / 2 * (1 + erf(v / sqrt(2)))"),
+    Activation(
+        "gelu_tanh",
+        ActivationKind.GELU_TANH,
+        "Gelu",
+        "v / 2 * (1 + tanh(sqrt(2 / pi) * (v + 0.044715 * v^3)))",
+    ),
+    Activation("softplus", ActivationKind.SOFTPLUS, "Softplus", "ln(1 + exp(v))"),
+    Activation(
+        "thresholded_relu",
+        ActivationKind.THRESHOLDED_RELU,
+        "ThresholdedRelu",
+        "v if v > alpha, else 0",
+        (Parameter("alpha", 1.0),),
+    ),
+    Activation("erf", ActivationKind.ERF, "Erf", "erf(v)"),
 )
 
 ACTIVATIONS = {row.name: row for row in _ROWS}
