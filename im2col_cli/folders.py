@@ -23,10 +23,10 @@ def locate(templates: Path | None, goldens: Path | None) -> Folders:
     Raises FolderError for a pyproject.toml that cannot be read.
     """
     named = {} if templates and goldens else _project_folders()
-    used_goldens = goldens or named.get("goldens") or _packaged("goldens")
+    used_goldens = goldens or named.get("goldens") or packaged("goldens")
     in_package = Path(os.path.realpath(used_goldens)).is_relative_to(_PACKAGE)
     return Folders(
-        _from_here(templates or named.get("templates") or _packaged("templates")),
+        _from_here(templates or named.get("templates") or packaged("templates")),
         _from_here(used_goldens),
         owns_goldens=bool(goldens or named.get("goldens")) and not in_package,
     )
@@ -50,7 +50,7 @@ def _from_here(path: Path) -> Path:
         return path
 
 
-def _packaged(kind: str) -> Path:
+def packaged(kind: str) -> Path:
     """The wheel carries the folders inside the package; a source tree has them beside it."""
     inside = _PACKAGE / kind
     return inside if inside.is_dir() else _PACKAGE.parent / kind

@@ -15,11 +15,16 @@ from im2col_cli.golden import CHANGED, MATCH, Outcome
 
 
 class Place(NamedTuple):
-    """Where a hunk stands: a line of a file below the goldens folder, of one variant."""
+    """Where a hunk stands: a line of a file below the goldens folder, of one variant.
+
+    `rendered` is the line of the rendered text that it brings, or where that goes on if it only
+    removes; 0 where no template line stands behind it.
+    """
 
     variant: str
     path: str
     line: int
+    rendered: int = 0
 
 
 class Group(NamedTuple):
@@ -85,7 +90,7 @@ def _manifest_hunks(
         else:
             texts = ["the record" if name in records else "" for records in (before, after)]
         for hunk, _ in _split(texts[0], texts[1], name, manifest.FILE, context=0):
-            yield hunk, Place(name, manifest.FILE, lines.get(name, 1))
+            yield hunk, Place(name, manifest.FILE, lines.get(name, 1), 0)
 
 
 def _fields(name: str, record: manifest.Record, without_hash: bool) -> str:
@@ -100,18 +105,18 @@ def _split(
     golden: str, rendered: str, name: str, path: str, context: int = 3
 ) -> Iterator[tuple[tuple[str, ...], Place]]:
     hunk: list[str] = []
-    start = 1
+    starts = (1, 1)
     differences = unified_diff(_lines(golden), _lines(rendered), lineterm="", n=context)
     for line in islice(differences, 2, None):
         if not line.startswith("@@"):
             hunk.append(line)
             continue
         if hunk:
-            yield tuple(hunk), Place(name, path, start + _first_change(hunk))
+            yield tuple(hunk), _place(hunk, starts, name, path)
         hunk = []
-        start = max(1, int(line.split()[1].lstrip("-").partition(",")[0]))
+        starts = _starts(line)
     if hunk:
-        yield tuple(hunk), Place(name, path, start + _first_change(hunk))
+        yield tuple(hunk), _place(hunk, starts, name, path)
 
 
 def _core(hunk: tuple[str, ...]) -> tuple[str, ...]:
@@ -119,8 +124,22 @@ def _core(hunk: tuple[str, ...]) -> tuple[str, ...]:
     return hunk[max(0, changes[0] - 1) : changes[-1] + 2]
 
 
-def _first_change(hunk: Sequence[str]) -> int:
-    return next(index for index, line in enumerate(hunk) if line[0] != " ")
+def _starts(heading: str) -> tuple[int, int]:
+    """The first golden and the first rendered line that `@@ -a,b +c,d @@` speaks of."""
+    _, golden, rendered, _ = heading.split()
+    first, second = (max(1, int(part[1:].partition(",")[0])) for part in (golden, rendered))
+    return first, second
+
+
+def _place(hunk: Sequence[str], starts: tuple[int, int], name: str, path: str) -> Place:
+    change = _first(hunk, "-+")
+    brings = _first(hunk, "+") if any(line[0] == "+" for line in hunk) else change
+    kept = sum(line[0] != "-" for line in hunk[:brings])
+    return Place(name, path, starts[0] + change, 0 if path == manifest.FILE else starts[1] + kept)
+
+
+def _first(hunk: Sequence[str], kinds: str) -> int:
+    return next(index for index, line in enumerate(hunk) if line[0] in kinds)
 
 
 def _lines(text: str) -> list[str]:

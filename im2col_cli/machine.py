@@ -3,13 +3,14 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from xml.etree import ElementTree
 
 from im2col_cli import hunks, manifest
 from im2col_cli.folders import Folders
 from im2col_cli.golden import MATCH, STATUSES, Outcome, Update
+from im2col_cli.screen import visible
 from im2col_cli.variant import Variant
 
 # XML 1.0 has no way to write these.
@@ -30,6 +31,20 @@ def listing(texts: Mapping[Variant, str], matrix: str) -> str:
         for variant, text in texts.items()
     ]
     return _json({"matrix": matrix, "count": len(variants), "variants": variants})
+
+
+def junit(suite: str, cases: Iterable[tuple[str, str, str]]) -> str:
+    """A test suite as JUnit XML, from (name, failure message or "", failure text)."""
+    root = ElementTree.Element("testsuite", name=suite)
+    for name, message, text in cases:
+        case = ElementTree.SubElement(root, "testcase", classname=suite, name=_xml(name))
+        if message:
+            failure = ElementTree.SubElement(case, "failure", message=_xml(message))
+            failure.text = _xml(text)
+    root.set("tests", str(len(root)))
+    root.set("failures", str(len(root.findall("testcase/failure"))))
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
 
 def interfaces(texts: Mapping[Variant, str]) -> str:
@@ -73,19 +88,15 @@ def _check_json(outcomes: Sequence[Outcome], folders: Folders, update: Update | 
 
 def _check_junit(outcomes: Sequence[Outcome], folders: Folders) -> str:
     """One test case for each outcome, named by its variant or path; the diff is failure text."""
-    failures = sum(outcome.status != MATCH for outcome in outcomes)
-    suite = ElementTree.Element(
-        "testsuite", name="im2col check-goldens", tests=str(len(outcomes)), failures=str(failures)
-    )
-    for outcome in outcomes:
-        name = outcome.variant.name if outcome.variant else outcome.path
-        case = ElementTree.SubElement(suite, "testcase", classname="goldens", name=_xml(name))
-        if outcome.status != MATCH:
-            failure = ElementTree.SubElement(case, "failure", type=outcome.status)
-            failure.set("message", _xml(_sentence(outcome, folders)))
-            failure.text = _xml(hunks.diff(outcome, folders.goldens))
-    ElementTree.indent(suite)
-    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+    cases = [
+        (
+            outcome.variant.name if outcome.variant else outcome.path,
+            "" if outcome.status == MATCH else _sentence(outcome, folders),
+            hunks.diff(outcome, folders.goldens),
+        )
+        for outcome in outcomes
+    ]
+    return junit("im2col check-goldens", cases)
 
 
 def _check_github(outcomes: Sequence[Outcome], folders: Folders) -> str:
@@ -127,6 +138,8 @@ def _sentence(outcome: Outcome, folders: Folders) -> str:
 
 
 def _escaped(text: str) -> str:
+    """The text in GitHub's escapes; what a log's reader would obey is spelled out."""
+    text = "\n".join(visible(line) for line in text.split("\n"))
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 

@@ -6,9 +6,9 @@ whatever they say, they end soon, stay small, and reach nothing but `variant`.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import jinja2
 from jinja2 import nodes
@@ -41,7 +41,32 @@ _DEEPEST = 10
 _MOST_PLACES = 3
 _MOST_TEXT = 1 << 20
 
+# What goes wrong only on some machines, so that no run here need show it.
+_NOT_IN_EPILOGUES = {
+    r"f16|vec[234]h|[\d.]+h": "it is f32 throughout: every f16 form is inaccurate somewhere",
+    "tanh": "WGSL leaves its value open above |v| of about 88; use a form of exp(-2 |v|)",
+    "sinh": "it overflows; use a form of exp(-|v|)",
+    "cosh": "it overflows; use a form of exp(-|v|)",
+}
+
 _ACTIVATION = "fn activation(v: f32) -> f32 {"
+
+# Before a piece of output: its index into `_MarkingEnvironment.sources`, between two private-use
+# characters. A text with marks may be longer: a line of one character can have ten of a mark.
+_MARK = re.compile("\ue000([0-9]+)\ue001")
+_MOST_MARKED_TEXT = 16 * _MOST_TEXT
+_LINE = re.compile("[^\n]*\n|[^\n]+")
+
+
+class Source(NamedTuple):
+    """A line of a template; `file` is its path below the templates folder."""
+
+    file: str
+    line: int
+
+    def within(self, templates: Path) -> str:
+        """As people want to read it: file and line, from where they stand."""
+        return f"{templates / self.file}:{self.line}"
 
 
 def render(variants: Iterable[Variant], templates: Path) -> dict[Variant, str]:
@@ -51,7 +76,7 @@ def render(variants: Iterable[Variant], templates: Path) -> dict[Variant, str]:
     the registry's, and TemplateError, naming file and line, where a template cannot be rendered
     or does not fit the registry.
     """
-    environment = _environment(templates)
+    environment = _environment(_Environment, templates)
     _check_correspondence(templates)
     checked: set[Activation] = set()
     texts: dict[Variant, str] = {}
@@ -63,8 +88,39 @@ def render(variants: Iterable[Variant], templates: Path) -> dict[Variant, str]:
     return texts
 
 
+def source_lines(variants: Iterable[Variant], templates: Path) -> dict[Variant, list[Source]]:
+    """Where each line of each variant's WGSL came from, and last where the text ends.
+
+    A line made of several pieces came from where the first did. Raises what `render` raises.
+    """
+    plain = _environment(_Environment, templates)
+    marking = _environment(_MarkingEnvironment, templates)
+    sources = {}
+    for variant in variants:
+        marked = _render(marking, KERNEL, variant)
+        if _MARK.sub("", marked) != _render(plain, KERNEL, variant):
+            raise TemplateError(
+                f"cannot tell where lines come from ({templates}): a template has the characters"
+                " U+E000 and U+E001, which mark lines here",
+                "write others in the template and run the command again",
+            )
+        sources[variant] = list(_sources(marked, marking.sources))
+    return sources
+
+
+def _sources(marked: str, sources: Sequence[Source]) -> Iterator[Source]:
+    """The source of each line: its first mark, or where there is none the last one before it."""
+    last = Source(KERNEL, 1)
+    for line in marked.split("\n"):
+        marks = [sources[int(index)] for index in _MARK.findall(line)]
+        yield marks[0] if marks else last
+        last = marks[-1] if marks else last
+
+
 class _Environment(ImmutableSandboxedEnvironment):
     """Jinja's sandbox with less of the language, and with a budget that each rendering refills."""
+
+    most_text = _MOST_TEXT
 
     def refill(self) -> None:
         self._steps = _MOST_STEPS
@@ -117,13 +173,47 @@ class _Environment(ImmutableSandboxedEnvironment):
         return super()._generate(source, name, *args, **kwargs)
 
 
-def _environment(templates: Path) -> _Environment:
+class _MarkingEnvironment(_Environment):
+    """Writes a mark before every piece of output, so that the text tells where it came from."""
+
+    most_text = _MOST_MARKED_TEXT
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.sources: list[Source] = []
+
+    def _generate(self, source: nodes.Template, name: str | None, *args: Any, **kwargs: Any) -> str:
+        for output in list(source.find_all(nodes.Output)):
+            output.nodes = [piece for node in output.nodes for piece in self._marked(node, name)]
+        return super()._generate(source, name, *args, **kwargs)
+
+    def _marked(self, node: nodes.Expr, name: str | None) -> Iterator[nodes.Expr]:
+        """The node with its mark; text has one a line, but none where it ends with a line.
+
+        What comes next has its own, and may be an include.
+        """
+        if not isinstance(node, nodes.TemplateData):
+            yield nodes.TemplateData(self._mark(name, node.lineno), lineno=node.lineno)
+            yield node
+            return
+        for line, text in enumerate(_LINE.findall(node.data), node.lineno):
+            yield nodes.TemplateData(self._mark(name, line) + text, lineno=line)
+
+    def _mark(self, name: str | None, line: int) -> str:
+        self.sources.append(Source(name or KERNEL, line))
+        return f"\ue000{len(self.sources) - 1}\ue001"
+
+
+_Kind = TypeVar("_Kind", bound=_Environment)
+
+
+def _environment(kind: type[_Kind], templates: Path) -> _Kind:
     if not (templates / KERNEL).is_file():
         raise FolderError(
             f"no kernel template ({templates / KERNEL}): the templates folder is not complete",
             "name another folder with --templates DIR",
         )
-    environment = _Environment(
+    environment = kind(
         loader=jinja2.FunctionLoader(lambda name: _load(templates, name)),
         undefined=jinja2.StrictUndefined,
         finalize=_printable,
@@ -178,7 +268,7 @@ def _render(environment: _Environment, name: str, variant: Variant) -> str:
         for piece in environment.get_template(name).generate(variant=variant):
             pieces.append(piece)
             size += len(piece.encode())
-            if size > _MOST_TEXT:
+            if size > environment.most_text:
                 raise jinja2.TemplateRuntimeError(f"over {_MOST_TEXT} bytes of output")
     except Exception as error:  # Jinja, and the Python that it makes, raise nearly everything
         raise _worded(error, name) from error
@@ -254,6 +344,10 @@ def _check_activation(environment: _Environment, variant: Variant, templates: Pa
     place = templates / activation.template
     if code.count(_ACTIVATION) != 1:
         raise TemplateError(f"no epilogue ({place}): it must define `{_ACTIVATION}` once", _FIX)
+    for words, why in _NOT_IN_EPILOGUES.items():
+        found = re.search(rf"\b(?:{words})\b", code)
+        if found:
+            raise TemplateError(f"{found[0]} in an epilogue ({place}): {why}", _FIX)
     declared = [slot_name(slot) for slot in range(len(activation.parameters))]
     read = list(dict.fromkeys(re.findall(r"\bactivation_param_\w+", code)))
     if read != declared:

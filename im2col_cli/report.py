@@ -1,12 +1,12 @@
-"""What people read: tables, diffs, summaries. Every function returns text; colour is rich's."""
+"""What people read of variants and goldens: tables, diffs, summaries; every function a text."""
 
-import io
-import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from im2col_cli import manifest
+from im2col_cli import manifest, screen
+from im2col_cli.errors import TemplateError
 from im2col_cli.folders import Folders
 from im2col_cli.golden import CHANGED, INVALID, MATCH, MISSING, ORPHAN, STATUSES, Outcome, Update
 from im2col_cli.matrix import as_patterns
@@ -14,15 +14,13 @@ from im2col_cli.variant import Variant
 from im2col_cli.words import counted
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
-
-    from im2col_cli.hunks import Group
+    from im2col_cli.hunks import Group, Place
+    from im2col_cli.render import Source
 
 _FEW = 4
 _MOST_NAMED = 12
 _MOST_LISTED = 40
 _LONGEST_LINE = 240
-_PIPE_WIDTH = 120
 
 _STYLES = {"-": "red", "+": "green"}
 
@@ -44,17 +42,13 @@ def check(
     summary = _summary(outcomes, folders, patterns)
     if all(outcome.status == MATCH for outcome in outcomes):
         return summary
-    from rich.text import Text
-
     from im2col_cli.hunks import grouped
 
     groups = grouped(outcomes)
     lines = [] if most_lines is None else [*_diff_lines(groups, outcomes, folders, most_lines)]
     lines += _words(outcomes, folders)
-    parts: list[RenderableType] = [Text(visible(line), style) for line, style in lines]
-    last = summary + _next_step(outcomes, groups, folders, patterns, accept)
-    parts.append(Text(last.rstrip("\n")))
-    return _text(parts, terminal)
+    next_step = _next_step(outcomes, groups, folders, patterns, accept)
+    return screen.styled(lines, terminal=terminal) + summary + next_step
 
 
 def updated(update: Update, folders: Folders, patterns: Sequence[str], why_bad: str) -> str:
@@ -66,53 +60,32 @@ def updated(update: Update, folders: Folders, patterns: Sequence[str], why_bad: 
         f"{len(update.written)} written, {len(update.removed)} removed, {unchanged} unchanged"
     )
     lines += [line for line, _ in _words(update.after, folders)]
-    told = "".join(visible(line) + "\n" for line in lines)
+    told = "".join(screen.visible(line) + "\n" for line in lines)
     return told + _summary(update.after, folders, patterns) + (f"{why_bad}\n" if why_bad else "")
 
 
 def table(texts: Mapping[Variant, str], *, terminal: bool) -> str:
     """The matrix: a row a variant, and the number of variants."""
-    from rich.table import Table
-
-    view = Table(box=None, pad_edge=False, header_style="bold")
-    view.add_column("variant", overflow="fold")
-    view.add_column("kind", no_wrap=True)
-    view.add_column("slots", overflow="fold")
-    view.add_column("features", no_wrap=True)
-    view.add_column("lines", justify="right", no_wrap=True)
-    for variant, text in texts.items():
-        view.add_row(
+    rows = (
+        (
             variant.name,
             str(variant.activation.kind.value),
             ", ".join(parameter.name for parameter in variant.activation.parameters),
             ", ".join(variant.structure.features),
             str(text.count("\n")),
         )
-    return _text([view], terminal) + f"{counted(len(texts), 'variant')}\n"
-
-
-def highlighted(text: str) -> str:
-    """WGSL in colour, for a terminal."""
-    from rich.syntax import Syntax
-
-    safe = "\n".join(visible(line) for line in text.split("\n"))
-    return _text([Syntax(safe, "wgsl", theme="ansi_dark", background_color="default")], True)
-
-
-def visible(line: str) -> str:
-    """The line with what a terminal would obey or hide, escapes and marks, spelled out."""
-    if line.isprintable():
-        return line
-    return "".join(
-        char if char.isprintable() or char == "\t" else char.encode("unicode_escape").decode()
-        for char in line
+        for variant, text in texts.items()
     )
+    columns = ("variant", "kind", "slots", "features", "lines")
+    view = screen.table(columns, rows, numbers=("lines",), terminal=terminal)
+    return view + f"{counted(len(texts), 'variant')}\n"
 
 
 def _diff_lines(
     groups: Sequence["Group"], outcomes: Sequence[Outcome], folders: Folders, most_lines: int
 ) -> Iterator[tuple[str, str]]:
     names = [outcome.variant.name for outcome in outcomes if outcome.variant]
+    sources = _sources(groups, outcomes, folders.templates) if most_lines else {}
     left = most_lines
     hidden = 0
     for group in groups:
@@ -121,7 +94,9 @@ def _diff_lines(
         hidden += len(group.lines) - len(seen)
         if not seen:
             continue
-        yield _heading(group, names, folders), "bold"
+        source = sources.get(group.places[0])
+        origin = f" from {source.within(folders.templates)}" if source else ""
+        yield _heading(group, names, folders) + origin, "bold"
         for line in seen:
             yield _clipped(line), _STYLES.get(line[0], "")
         yield "", ""
@@ -131,6 +106,21 @@ def _diff_lines(
             "bold",
         )
         yield "", ""
+
+
+def _sources(
+    groups: Sequence["Group"], outcomes: Sequence[Outcome], templates: Path
+) -> "dict[Place, Source]":
+    """The template line that the first place of each group came from."""
+    from im2col_cli.render import source_lines
+
+    variants = {outcome.variant.name: outcome.variant for outcome in outcomes if outcome.variant}
+    firsts = [group.places[0] for group in groups if group.places[0].rendered]
+    try:
+        sources = source_lines({variants[place.variant] for place in firsts}, templates)
+    except TemplateError:  # the difference matters more than where it comes from
+        return {}
+    return {place: sources[variants[place.variant]][place.rendered - 1] for place in firsts}
 
 
 def _heading(group: "Group", names: Sequence[str], folders: Folders) -> str:
@@ -210,24 +200,3 @@ def _few_patterns(outcomes: Sequence[Outcome], groups: Sequence["Group"]) -> lis
     others = [o for o in failing if not o.variant and o.path != manifest.FILE]
     patterns = as_patterns(variants, names)
     return patterns if len(patterns) <= _FEW and variants <= {*names} and not others else []
-
-
-def _text(parts: Iterable["RenderableType"], terminal: bool) -> str:
-    stream = io.StringIO()
-    console = _console(stream, terminal)
-    for part in parts:
-        console.print(part, soft_wrap=True)
-    return stream.getvalue()
-
-
-def _console(stream: io.StringIO, terminal: bool) -> "Console":
-    from rich.console import Console
-
-    return Console(
-        file=stream,
-        force_terminal=terminal or (False if os.environ.get("NO_COLOR") else None),
-        width=None if terminal else _PIPE_WIDTH,
-        highlight=False,
-        markup=False,
-        emoji=False,
-    )

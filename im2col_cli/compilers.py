@@ -1,0 +1,358 @@
+"""Tint and naga on rendered shaders: modules and compute pipelines, which are never run.
+
+A compiler works in processes of its own. It is native code, and what a stranger's template renders
+can make it crash or never end; then that is what it says of the variant, and the others go on in a
+new process. What it prints, and the environment that it wants, stay out of this process.
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import astuple, dataclass
+from functools import cache
+from threading import Event, Timer
+from typing import IO, Any, NamedTuple, Self
+
+from im2col_cli import diagnostics, gpu, interface
+from im2col_cli.diagnostics import CRASH, Diagnostic, Message
+from im2col_cli.errors import GpuError
+from im2col_cli.variant import Variant
+
+# Seconds after which a compiler counts as hung: to open a device, or for one shader.
+PATIENCE = 60.0
+
+# A process pays for its start with some tens of shaders.
+_SHADERS_A_PROCESS = 32
+_MOST_PROCESSES = 8
+_MOST_CRASHES = 3
+
+Found = tuple[Diagnostic, ...]
+
+
+class Identity(NamedTuple):
+    """Who compiled: the versions of package and native code, and the adapter worked for."""
+
+    version: str
+    adapter: str
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What a compiler says of each variant; nothing of a variant that it accepts in silence."""
+
+    compiler: str
+    identity: Identity
+    found: Mapping[Variant, Found]
+
+
+@dataclass(frozen=True)
+class Absent:
+    """A compiler that cannot be used here: why, and what to do about it."""
+
+    compiler: str
+    reason: str
+    hint: str
+
+
+def without_subgroup_directive(text: str) -> str:
+    """The WGSL as naga takes it: without `enable subgroups;`, and no line moved.
+
+    This is the one known difference between the dialects. Subgroup operations need the directive
+    in Tint, as WGSL says; naga (wgpu 0.32) has them without it, and refuses it.
+    """
+    return re.sub(r"^enable subgroups;$", "", text, flags=re.MULTILINE)
+
+
+class _Profile(NamedTuple):
+    """A compiler as data: how to reach it, and how it speaks.
+
+    `runtime` is what im2col_cli.gpu calls it; `library` is the module below the package's
+    `backends` that knows the version of the native code, `title`. `adapters` gets the package's GPU
+    object. `features` holds names that differ from WebGPU's.
+    """
+
+    runtime: str
+    library: str
+    title: str
+    adapters: Callable[[Any], Sequence[Any]]
+    read: Callable[[str, str], Found]
+    most_processes: int
+    spell: Callable[[str], str] = str
+    environment: Mapping[str, str] = {}
+    limits: Mapping[str, int] = {}
+    features: Mapping[str, str] = {}
+
+    def named(self, features: Iterable[str]) -> list[str]:
+        return [self.features.get(feature, feature) for feature in features]
+
+
+_PROFILES = {
+    # On the Null backend Tint needs no driver; the whole matrix is done before a second process
+    # would have started.
+    "tint": _Profile(
+        runtime="dawn",
+        library="dawn",
+        title="Dawn",
+        adapters=lambda api: [api.request_adapter_sync()],
+        read=diagnostics.of_tint,
+        most_processes=1,
+        environment={"WGPU_BACKEND_TYPE": "Null"},
+    ),
+    # wgpu has the driver compile too, which takes most of the time, and asks for all that an
+    # adapter can do unless it is told the limits.
+    "naga": _Profile(
+        runtime="wgpu",
+        library="wgpu_native",
+        title="wgpu-native",
+        adapters=lambda api: api.enumerate_adapters_sync(),
+        read=diagnostics.of_naga,
+        most_processes=_MOST_PROCESSES,
+        spell=without_subgroup_directive,
+        limits=gpu.DEFAULT_LIMITS,
+        features={"subgroups": "subgroup"},
+    ),
+}
+
+COMPILERS = tuple(_PROFILES)
+
+
+def compile_all(
+    compilers: Sequence[str],
+    texts: Mapping[Variant, str],
+    advance: Callable[[], None] = lambda: None,
+) -> list[Compiled | Absent]:
+    """What each compiler says of the texts, all working at once.
+
+    `advance` is called whenever a compiler is done with a text.
+    """
+    features = tuple(sorted({need for variant in texts for need in variant.structure.features}))
+    shares = [
+        _Share(compiler, features, part)
+        for compiler in compilers
+        for part in _parts(list(texts), _PROFILES[compiler].most_processes)
+    ]
+    stop = Event()
+    with ThreadPoolExecutor(len(shares)) as pool:
+        try:
+            done = list(pool.map(lambda share: share.compiled(texts, advance, stop), shares))
+        except OSError as error:
+            raise GpuError(
+                f"cannot run a compiler in a process of its own: {error.strerror}",
+                "free memory or processes and run the command again",
+            ) from error
+        finally:
+            stop.set()
+    return [_joined([part for part in done if part.compiler == name], texts) for name in compilers]
+
+
+def _parts(variants: list[Variant], most: int) -> list[list[Variant]]:
+    count = min(most, os.cpu_count() or 1, -(-len(variants) // _SHADERS_A_PROCESS))
+    return [variants[first::count] for first in range(count)]
+
+
+def _joined(parts: Sequence[Compiled | Absent], order: Iterable[Variant]) -> Compiled | Absent:
+    found: dict[Variant, Found] = {}
+    for part in parts:
+        if isinstance(part, Absent):
+            return part
+        found.update(part.found)
+        identity = part.identity
+    return Compiled(parts[0].compiler, identity, {variant: found[variant] for variant in order})
+
+
+class _Share(NamedTuple):
+    """What one process is to do."""
+
+    compiler: str
+    features: tuple[str, ...]
+    variants: Sequence[Variant]
+
+    def compiled(
+        self, texts: Mapping[Variant, str], advance: Callable[[], None], stop: Event
+    ) -> Compiled | Absent:
+        with _Process(self.compiler, self.features) as process:
+            opened = process.open()
+            if isinstance(opened, Absent):
+                return opened
+            found: dict[Variant, Found] = {}
+            for variant in self.variants:
+                if stop.is_set():
+                    break
+                found[variant] = process.compile(texts[variant], variant.structure.features)
+                advance()
+            return Compiled(self.compiler, opened, found)
+
+
+class _CrashError(Exception):
+    """The process ended by itself, or does not answer; the message goes on from its name."""
+
+
+class _Process:
+    """A compiler in a process, and in a new one after each crash. They speak JSON, in lines."""
+
+    def __init__(self, compiler: str, features: tuple[str, ...]) -> None:
+        self._compiler = compiler
+        self._features = features
+        self._crashes = 0
+
+    def __enter__(self) -> Self:
+        self._start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop()
+
+    def open(self) -> Identity | Absent:
+        """What the compiler opens with, always the first to be asked of a process."""
+        try:
+            answer = self._answer()
+        except _CrashError as crash:
+            return Absent(self._compiler, f"it {crash} as it opened an adapter", _BROKEN)
+        return Identity(**answer) if "adapter" in answer else Absent(self._compiler, **answer)
+
+    def compile(self, text: str, features: tuple[str, ...]) -> Found:
+        if self._crashes >= _MOST_CRASHES:  # each costs a new process, and tells nothing new
+            return (Diagnostic(CRASH, "not compiled: it had crashed too often"),)
+        try:
+            return tuple(Diagnostic(*fields) for fields in self._ask(text, features))
+        except _CrashError as crash:
+            self._recover()
+            return (Diagnostic(CRASH, f"it {crash}"),)
+
+    def _start(self) -> None:
+        # A session of its own: Ctrl-C is for this process, which then ends that one.
+        self._process = subprocess.Popen(  # noqa: S603, it is this program
+            [sys.executable, "-c", _START.format(path=sys.path), self._compiler, *self._features],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def _stop(self) -> None:
+        self._process.kill()
+        with suppress(OSError):  # what it did not read
+            self._process.communicate()
+
+    def _recover(self) -> None:
+        self._stop()
+        self._start()
+        self._crashes += 1
+        if isinstance(self.open(), Absent):
+            self._crashes = _MOST_CRASHES
+
+    def _ask(self, *question: object) -> Any:
+        with suppress(OSError):  # its answer, or want of one, tells
+            _write(self._process.stdin, question)
+        return self._answer()
+
+    def _answer(self) -> Any:
+        timer = Timer(PATIENCE, self._process.kill)
+        timer.start()
+        line = self._process.stdout.readline() if self._process.stdout else b""
+        in_time = timer.is_alive()
+        timer.cancel()
+        if line:
+            return json.loads(line)
+        code = self._process.wait()
+        if not in_time:
+            raise _CrashError(f"gave no answer in {PATIENCE:g} s")
+        raise _CrashError(f"ended with {signal.Signals(-code).name if code < 0 else code}")
+
+
+# The modules of this process are the ones to use, not those of whatever folder it works in.
+_START = (
+    "import sys; sys.path[:] = {path!r};"
+    " from im2col_cli.compilers import serve; serve(sys.argv[1], tuple(sys.argv[2:]))"
+)
+
+
+def serve(compiler: str, features: tuple[str, ...]) -> None:
+    """The other process: says what it opened, then answers each text with what it found."""
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # drivers print
+    try:
+        opened = _opened(compiler, features)._asdict()
+    except GpuError as error:
+        opened = {"reason": error.message, "hint": error.hint}
+    except Exception as error:
+        opened = {"reason": f"{type(error).__name__}: {error}", "hint": _BROKEN}
+    _write(answers, opened)
+    for line in sys.stdin.buffer:
+        text, needed = json.loads(line)
+        _write(answers, [astuple(found) for found in _compiled(compiler, text, tuple(needed))])
+
+
+def _write(stream: IO[bytes] | None, message: object) -> None:
+    if stream:
+        stream.write(json.dumps(message).encode() + b"\n")
+        stream.flush()
+
+
+def _opened(compiler: str, features: tuple[str, ...]) -> Identity:
+    profile = _PROFILES[compiler]
+    os.environ.update(profile.environment)
+    package = gpu.package(profile.runtime)
+    info = _device(compiler, features).adapter.info
+    library = ".".join(map(str, getattr(package.backends, profile.library).lib_version_info))
+    about = (info["device"], info["backend_type"])
+    return Identity(
+        f"{package.__name__} {package.__version__}, {profile.title} {library}",
+        ", ".join(part for part in about if part and part != "Null"),
+    )
+
+
+def _compiled(compiler: str, text: str, features: tuple[str, ...]) -> Found:
+    profile = _PROFILES[compiler]
+    device = _device(compiler, features)
+    found: Found = ()
+    try:
+        module = device.create_shader_module(code=profile.spell(text))
+        found = diagnostics.of_messages(text, _messages(module))
+        device.create_compute_pipeline(
+            layout="auto", compute={"module": module, "entry_point": interface.ENTRY_POINT}
+        )
+    except gpu.package(profile.runtime).GPUError as error:
+        found += profile.read(text, str(error))
+    return found
+
+
+def _messages(module: Any) -> Iterable[Message]:
+    """The warnings of a module; wgpu-native has no such list."""
+    for message in getattr(module.get_compilation_info_sync(), "messages", ()):
+        yield Message(message.type, message.message, message.line_num, message.line_pos)
+
+
+@cache
+def _device(compiler: str, features: tuple[str, ...]) -> Any:
+    """A device that can do just what WebGPU promises everywhere, and the features."""
+    profile = _PROFILES[compiler]
+    return _adapter(compiler, features).request_device_sync(
+        required_features=profile.named(features), required_limits=dict(profile.limits)
+    )
+
+
+def _adapter(compiler: str, features: tuple[str, ...]) -> Any:
+    """The first adapter that has the features; a new one each time, since a device uses it up."""
+    profile = _PROFILES[compiler]
+    adapters = profile.adapters(gpu.package(profile.runtime).gpu)
+    if not adapters:
+        raise GpuError("no adapter: no driver offers one", gpu.HOW_TO_GET)
+    needed = profile.named(features)
+    for adapter in adapters:
+        if adapter.features.issuperset(needed):
+            return adapter
+    names = "; ".join(adapter.summary for adapter in adapters)
+    raise GpuError(
+        f"no adapter has {', '.join(needed)} ({names})",
+        "choose variants of f32 ('f32-*/*'), or install a driver that has it",
+    )
+
+
+_BROKEN = "reinstall it (pip install 'im2col-cli[gpu]'), or try another driver"
