@@ -15,6 +15,7 @@ update-goldens: .venv/gate ## Accept what the templates render
 	@$(BIN)/im2col check-goldens --update
 
 test: .venv/test ## Run the tests
+	@$(BIN)/im2col adapters >/dev/null 2>&1 || .ci/adapter
 	@$(BIN)/python -m pytest
 
 lint: .venv/test ## Check style and types

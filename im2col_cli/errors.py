@@ -27,3 +27,15 @@ class TemplateError(Im2colError):
 
 class FolderError(Im2colError):
     """A templates or goldens folder, or a file in it, cannot be used."""
+
+
+class ShapeError(Im2colError):
+    """Tensors or attributes that are no convolution, or not one that the kernel can do."""
+
+
+class GpuError(Im2colError):
+    """A runtime, adapter or device is not there, or fails."""
+
+
+class ModelError(Im2colError):
+    """A model or a header file cannot be read, or is not one."""

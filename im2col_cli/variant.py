@@ -14,7 +14,7 @@ ELEMENT_TYPES = ("f16", "f32")
 VEC_SIZES = (1, 2, 4)
 
 # A WebGPU feature each element type needs.
-_FEATURES = {"f16": ("shader-f16",), "f32": ()}
+FEATURES = {"f16": ("shader-f16",), "f32": ()}
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Structure:
     @property
     def features(self) -> tuple[str, ...]:
         """WebGPU features that a device needs."""
-        return _FEATURES[self.element_type]
+        return FEATURES[self.element_type]
 
     @property
     def vector(self) -> str:

@@ -1,0 +1,121 @@
+"""The convolutions and inputs on which variants are compared with the reference.
+
+Together they reach every part of the kernel: each edge of each tile, each side of the padding, each
+axis told from the other, and each branch of each activation.
+"""
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from im2col_cli.conv import MOST_WORKGROUPS, Convolution
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A convolution for each vector width: of `channels` input channels, times that width if
+    `is_scaled`; dispatched in rows of at most `width` workgroups.
+
+    Inputs lie on a grid on which f32 sums are exact, so that every difference is a fault or the
+    activation's own; with `is_rounded` they are arbitrary. `once` marks a case that is too large
+    to run for every activation.
+    """
+
+    name: str
+    src: tuple[int, int]
+    kernel: tuple[int, int]
+    channels: int
+    channel_o: int
+    batch: int = 1
+    strides: tuple[int, int] = (1, 1)
+    pads: tuple[int, int, int, int] = (0, 0, 0, 0)
+    dilations: tuple[int, int] = (1, 1)
+    is_scaled: bool = True
+    width: int = MOST_WORKGROUPS
+    is_rounded: bool = False
+    once: bool = False
+
+    def convolution(self, vec_size: int) -> Convolution:
+        return Convolution(
+            self.batch,
+            *self.src,
+            self.channels * vec_size if self.is_scaled else self.channels,
+            self.channel_o,
+            *self.kernel,
+            self.strides,
+            self.pads,
+            self.dilations,
+        )
+
+
+CASES = (
+    Case("3x3", (9, 7), (3, 3), 3, 5, pads=(1, 1, 1, 1)),
+    Case("stride-2", (13, 11), (3, 3), 2, 70, strides=(2, 2), pads=(1, 1, 1, 1)),
+    Case("3x5-pads", (10, 12), (3, 5), 1, 19, 2, strides=(2, 1), pads=(0, 3, 2, 1)),
+    Case("strides-1-3", (8, 10), (3, 3), 1, 17, 3, strides=(1, 3), pads=(2, 0, 0, 1)),
+    Case("dilations-2-3", (11, 12), (3, 3), 2, 9, pads=(2, 1, 1, 3), dilations=(2, 3)),
+    Case("2x2", (12, 11), (2, 2), 5, 131, 2),
+    Case("5x5", (9, 9), (5, 5), 1, 33, pads=(2, 2, 2, 2)),
+    Case("7x7", (17, 15), (7, 7), 3, 12, strides=(2, 2), pads=(3, 3, 3, 3)),
+    Case("one-pixel", (3, 4), (3, 4), 7, 3),
+    Case("more-padding-than-x", (2, 1), (3, 3), 4, 6, pads=(4, 3, 2, 5)),
+    Case("surplus-workgroups", (16, 22), (2, 3), 1, 11, width=3),
+    Case("k4608", (3, 3), (3, 3), 512, 8, pads=(1, 1, 1, 1), is_scaled=False),
+    Case("k4608-rounded", (3, 3), (3, 3), 512, 8, is_scaled=False, is_rounded=True),
+    Case("65536-workgroups", (2, 2), (2, 2), 1, 1, 65_536, once=True),
+)
+
+# Nothing symmetric: a swap or a lost sign must show.
+PARAMETERS: Mapping[str, Mapping[str, float]] = {
+    "clip": {"min": -0.75, "max": 1.625},
+    "hard_sigmoid": {"alpha": 0.296875, "beta": 0.4375},
+    "leaky_relu": {"alpha": 0.15625},
+    "quick_gelu": {"alpha": 1.3125},
+    "elu": {"alpha": 0.71875},
+    "thresholded_relu": {"alpha": 0.40625},
+}
+
+
+class Tensors(NamedTuple):
+    """x [batch, src_h, src_w, channel_i], weight [channel_o, kernel_h, kernel_w, channel_i] and
+    bias [channel_o], in float64 with values that f16 holds exactly."""
+
+    x: Array
+    weight: Array
+    bias: Array
+
+
+def tensors(case: Case, vec_size: int) -> Tensors:
+    """The inputs of a case, the same every time."""
+    convolution = case.convolution(vec_size)
+    random = np.random.default_rng(zlib.crc32(case.name.encode()))
+    c = convolution
+    shapes = (
+        (c.batch, c.src_h, c.src_w, c.channel_i),
+        (c.n, c.kernel_h, c.kernel_w, c.channel_i),
+        (c.n,),
+    )
+    # Sums of k terms are then of size 3 or so: every activation bends there.
+    weight_scale = 2.0 ** -round(np.log2(c.k) / 2)
+    scales = (1.0, weight_scale, 1.0)
+    if case.is_rounded:
+        values = [
+            (random.standard_normal(shape) * scale).astype(np.float16).astype(np.float64)
+            for shape, scale in zip(shapes, scales, strict=True)
+        ]
+    else:
+        values = [
+            random.integers(-16, 17, shape) / 8 * scale
+            for shape, scale in zip(shapes, scales, strict=True)
+        ]
+    return Tensors(*values)
+
+
+def parameters(activation: str) -> Mapping[str, float]:
+    return PARAMETERS.get(activation, {})

@@ -1,0 +1,128 @@
+"""docs/adapters.md: where the variants ran and what came of it, a row a device, runtime and element
+type. A new run refreshes its row; all other text stays.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from im2col_cli import storage
+from im2col_cli.errors import FolderError
+from im2col_cli.gpu import compiler
+from im2col_cli.parity import Error
+from im2col_cli.parity_report import Findings
+
+_INTRODUCTION = """\
+# Where the variants ran
+
+Each row was written by `im2col parity --record` on the adapter that it names: variants on all
+cases, and activations over their whole domain, against float64. `manifest` is the start of the
+SHA-256 of the manifest that the templates rendered. Worst errors are in ULP of the element type,
+and as a share of what is allowed (`im2col_cli/parity.py` says what that is): where the terms of an
+f32 sum cancel, many ULP of what remains are right.
+
+"""
+
+
+class Row(NamedTuple):
+    """One row; the first three cells are its key."""
+
+    adapter: str
+    runtime: str
+    type: str
+    date: str
+    driver: str
+    compiler: str
+    manifest: str
+    variants: str
+    worst: str
+    activations: str
+    worst_activation: str
+
+    @property
+    def line(self) -> str:
+        cells = (cell.replace("|", "/").replace("\n", " ") for cell in self)
+        return f"| {' | '.join(cells)} |"
+
+
+_HEADING = Row(
+    *("adapter", "runtime", "type", "date", "driver", "compiler", "manifest"),
+    *("variants passed", "worst error", "activations passed", "worst error"),
+)
+_RULE = "|---" * len(_HEADING) + "|"
+
+
+def rows(findings: Findings, date: str, manifest_sha256: str) -> list[Row]:
+    """A row for each element type that ran."""
+    return [_row(findings, kind, date, manifest_sha256) for kind in findings.adapters]
+
+
+def read(path: Path) -> tuple[list[str], int]:
+    """The lines of the file, or of a new one, and the number of the table's first row in them.
+
+    Raises FolderError where the file cannot be read, or has no such table.
+    """
+    try:
+        text = (
+            path.read_text("utf-8")
+            if path.exists()
+            else f"{_INTRODUCTION}{_HEADING.line}\n{_RULE}\n"
+        )
+    except (OSError, UnicodeDecodeError) as error:
+        raise FolderError(f"cannot read the record ({path}): {error}") from None
+    lines = text.split("\n")
+    if _HEADING.line not in lines or _RULE not in lines:
+        raise FolderError(
+            f"no table of adapters ({path}): it has no heading `{_HEADING.line}`",
+            "name another file, or one that is not there yet",
+        )
+    return lines, lines.index(_RULE) + 1
+
+
+def write(path: Path, new: Iterable[Row]) -> None:
+    """Puts the rows into the table of the file, in place of rows with the same keys.
+
+    Raises FolderError where the file cannot be read or written, or has no such table.
+    """
+    lines, first = read(path)
+    last = first
+    while last < len(lines) and lines[last].startswith("|"):
+        last += 1
+    table = {_key(line): line for line in lines[first:last]}
+    table.update((_key(row.line), row.line) for row in new)
+    lines[first:last] = sorted(table.values())
+    storage.replace_all(path.parent, {path.name: "\n".join(lines)})
+
+
+def _key(line: str) -> tuple[str, ...]:
+    return tuple(cell.strip() for cell in line.split("|")[1:4])
+
+
+def _row(findings: Findings, kind: str, date: str, manifest_sha256: str) -> Row:
+    adapter = findings.adapters[kind]
+    runs = [run for run in findings.runs if run.variant.structure.element_type == kind]
+    sweeps = [sweep for sweep in findings.sweeps if sweep.element_type == kind]
+    variants = {run.variant.name for run in runs}
+    bad = {run.variant.name for run in runs if not run.comparison.passed}
+    good = sum(sweep.comparison.passed for sweep in sweeps)
+    return Row(
+        adapter.device,
+        adapter.runtime,
+        kind,
+        date,
+        adapter.driver or "-",
+        compiler(adapter.runtime),
+        manifest_sha256[:12],
+        f"{len(variants - bad)} of {len(variants)}",
+        _worst([run.comparison.worst for run in runs]),
+        f"{good} of {len(sweeps)}",
+        _worst([sweep.comparison.worst for sweep in sweeps]),
+    )
+
+
+def _worst(errors: list[Error]) -> str:
+    """The largest error in ULP, and the largest share of what is allowed there."""
+    if not errors:
+        return "-"
+    share = max(error.ulp / error.bound for error in errors)
+    return f"{max(error.ulp for error in errors):.2f}, {share:.0%}"
