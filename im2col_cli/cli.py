@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from im2col_cli.errors import Im2colError, UsageError
+from im2col_cli.errors import GpuError, Im2colError, UsageError
 
 if TYPE_CHECKING:
     from im2col_cli.folders import Folders
+    from im2col_cli.survey import Place
     from im2col_cli.variant import Variant
 
 _SWITCH = "UPDATE_WGSL_GOLDEN"
@@ -51,7 +52,8 @@ _CHECK_PATHS = "correct the path or its permissions, then run the command again"
 
 def _fail(message: str, hint: str, exit_code: int) -> int:
     _say(f"error: {message}")
-    _say(f"  {hint}")
+    if hint:
+        _say(f"  {hint}")
     return exit_code
 
 
@@ -242,6 +244,252 @@ def check_goldens(
     return int(failed)
 
 
+@main.command()
+@_patterns
+@_matrix
+@_templates
+@click.option(
+    "--compiler",
+    type=click.Choice(["tint", "naga", "all"]),
+    help="Which must compile; by default all that are there.",
+)
+@click.option("--strict", is_flag=True, help="Let a warning or an absent compiler fail, too.")
+@_format("text", "json", "junit")
+def validate(
+    patterns: tuple[str, ...],
+    matrix: str,
+    templates: Path | None,
+    compiler: str | None,
+    strict: bool,
+    form: str,
+) -> int:
+    """Compile variants with Tint and naga, as their templates render them.
+
+    Tint needs no driver, naga an adapter. Where they disagree, that is a failure of its own.
+    """
+    from im2col_cli import compilers, folders, screen, validation, validation_report
+
+    used = folders.locate(templates, None)
+    texts = _render(patterns, matrix, used)
+    names = [compiler] if compiler in compilers.COMPILERS else compilers.COMPILERS
+    with screen.progress("compiling", len(texts) * len(names)) as advance:
+        results = compilers.compile_all(names, texts, advance)
+    found = validation.judge(
+        results, texts, used.templates, strict=strict, complete=strict or compiler is not None
+    )
+
+    text = validation_report.text(found, used, terminal=_wants_colour() and form == "text")
+    if form == "text":
+        _out(text)
+    else:
+        _say(text.rstrip("\n"))
+    if form == "json":
+        _out(validation_report.as_json(found, used, matrix))
+    if form == "junit":
+        _out(validation_report.as_junit(found))
+    if found.lacks:
+        lacking = " and ".join(absent.compiler for absent in found.lacks)
+        first = found.lacks[0]
+        raise GpuError(f"not validated with {lacking}: {first.reason}", first.hint)
+    return int(found.failed)
+
+
+def _runtime(command: _Command) -> _Command:
+    return click.option(
+        "--runtime", type=click.Choice(["wgpu", "dawn"]), help="wgpu (naga) or dawn (Tint)."
+    )(command)
+
+
+@main.command()
+@_runtime
+@_format("table", "json")
+def adapters(runtime: str | None, form: str) -> int:
+    """List the WebGPU adapters, with the features that matter here."""
+    from im2col_cli import gpu, parity_report
+
+    found = gpu.adapters(runtime)
+    if form == "json":
+        _out(parity_report.adapters_json(found))
+    elif found:
+        _out(parity_report.adapters(found, terminal=_wants_colour()))
+    if not found:
+        raise Im2colError("no adapter: no driver offers one", gpu.HOW_TO_GET)
+    return 0
+
+
+@main.command()
+@_patterns
+@_matrix
+@_templates
+@_runtime
+@click.option("--adapter", metavar="TEXT", help="Part of the adapter's name.")
+@click.option(
+    "--timeout",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0, min_open=True),
+    default=60.0,
+    show_default=True,
+    help="How long a driver may take for one step.",
+)
+@click.option("--mutants", is_flag=True, help="Run mistakes instead, which must be seen.")
+@click.option(
+    "--record",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Add the result to a table in Markdown.",
+)
+@_format("text", "json", "junit")
+def parity(
+    patterns: tuple[str, ...],
+    matrix: str,
+    templates: Path | None,
+    runtime: str | None,
+    adapter: str | None,
+    timeout: float,
+    mutants: bool,
+    record: Path | None,
+    form: str,
+) -> int:
+    """Execute variants on an adapter and compare them with the reference.
+
+    Each variant runs on all cases, and each activation over its whole domain: every f16 value, a
+    sample of f32 at every exponent.
+    """
+    from im2col_cli import folders, survey
+
+    if mutants and (patterns or record):
+        raise UsageError("--mutants takes neither patterns nor --record", "leave them out")
+    where = folders.existing(folders.locate(templates, None).templates, "templates")
+    if mutants:
+        return _parity_of_mutants(where, survey.Place(runtime, adapter, timeout), form)
+    from im2col_cli import parity_report
+    from im2col_cli.matrix import select
+
+    if record:
+        survey.check_record(record)  # before the work that it is to keep
+    findings = survey.variants(
+        select(patterns, matrix), where, survey.Place(runtime, adapter, timeout)
+    )
+    if record:
+        survey.record(findings, record, where)
+    if form == "text":
+        _out(parity_report.text(findings, terminal=_wants_colour()))
+    else:
+        _say("\n".join(parity_report.summary(findings)))
+        forms = {"json": parity_report.as_json, "junit": parity_report.as_junit}
+        _out(forms[form](findings))
+    return int(findings.failed)
+
+
+def _parity_of_mutants(templates: Path, place: "Place", form: str) -> int:
+    from im2col_cli import parity_report, survey
+
+    verdicts, adapter = survey.mutants(templates, place)
+    if form == "json":
+        _out(parity_report.mutants_json(verdicts, adapter))
+    elif form == "junit":
+        _out(parity_report.mutants_junit(verdicts))
+    else:
+        _out(parity_report.mutants(verdicts, adapter, terminal=_wants_colour()))
+    return int(not all(verdict.passed for verdict in verdicts))
+
+
+@main.command()
+@click.argument("model", type=click.Path(path_type=Path))
+@click.option(
+    "--adapter",
+    metavar="VENDOR:ARCH",
+    help="Ask about this adapter, or any; by default the GPU here, else intel:xe-2lpg.",
+)
+@click.option("--assume", type=click.Choice(["f16"]), help="Explain it as if converted from float.")
+@click.option(
+    "--layout",
+    type=click.Choice(["nhwc", "nchw"]),
+    default="nhwc",
+    show_default=True,
+    help="Layout the runtime gives x.",
+)
+@click.option("--dim", "dims", metavar="NAME=SIZE", multiple=True, help="Size of a dimension.")
+@click.option("--input", "inputs", metavar="NAME=1x3x64x64", multiple=True, help="Input shape.")
+@click.option(
+    "--iterations",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Show the dispatches of N runs, by path.",
+)
+@click.option("--verbose", is_flag=True, help="Name every convolution, with all reasons.")
+@_format("text", "json")
+def explain(
+    model: Path,
+    adapter: str | None,
+    assume: str | None,
+    layout: str,
+    dims: tuple[str, ...],
+    inputs: tuple[str, ...],
+    iterations: int | None,
+    verbose: bool,
+    form: str,
+) -> int:
+    """Which convolutions of an ONNX model reach the kernel, and why not the others.
+
+    A row is a convolution with all that are like it: channels of x, kernel, strides, dilations and
+    pads (one number where all are the same), groups, element type, what fuses to it ("bn" is a
+    BatchNormalization that folds into its weights), the sizes m, n and k of the matrix product, a
+    bar for its FLOPs, then structure and grid of the variant, or the gates that fail. Weights in
+    other files are not needed.
+
+    \b
+    --format json has, in one object:
+      adapter, adapter_origin        null for any adapter; where it comes from
+      convolutions, qualifying, undecided, without_sizes     counts
+      gates                          gate, question, blocks, alone (no other gate blocks)
+      flops, qualifying_flops        of a run, where sizes are known
+      iterations, dispatches         by path: im2col, matmul, conv2d_mm, grouped, other
+      remarks                        on the file
+      rows                           count, names, operator, sizes and attributes, m, n, k,
+                                     flops, activation, parameters, path, notes, qualifies
+                                     (null: undecided), gates (gate, sentence), and plan:
+                                     variant, workgroups, dispatch, uniforms (hex), of one
+                                     image where batch is null; null where it does not
+                                     qualify or sizes are not known
+    """
+    from im2col_cli import explain as explaining
+    from im2col_cli import explain_report
+    from im2col_cli.model import parse_sizes, read
+
+    explanation = explaining.explain(
+        read(model, parse_sizes(dims, inputs)),
+        explaining.assume(adapter),
+        layout=layout,
+        assume_f16=assume == "f16",
+    )
+    if form == "json":
+        _out(explain_report.as_json(explanation, iterations or 1))
+    else:
+        terminal = _wants_colour()
+        _out(explain_report.text(explanation, iterations or 0, verbose=verbose, terminal=terminal))
+    return 0
+
+
+@main.command("check-enum")
+@click.argument("header", type=click.Path(path_type=Path))
+@_format("table", "json")
+def check_enum(header: Path, form: str) -> int:
+    """Compare enum class ActivationKind of a C++ HEADER with the registry.
+
+    Names and numbers must be the same, in the same order, with none missing and none more. A
+    leading k, underscores and case do not count: kLeakyRelu, LeakyRelu and LEAKY_RELU are one.
+    """
+    from im2col_cli import cpp_enum, enum_report
+
+    rows = cpp_enum.compare(cpp_enum.read(header))
+    if form == "json":
+        _out(enum_report.as_json(rows))
+    else:
+        _out(enum_report.text(rows, terminal=_wants_colour()))
+    return int(any(row.what for row in rows))
+
+
 _CI_REASON = (
     "exit 1: CI is set, and a gate must not pass by rewriting its goldens;"
     " update them where you commit"
@@ -285,9 +533,9 @@ def _out_wgsl(texts: "dict[Variant, str]") -> None:
     if len(texts) > 1:
         text = "\n".join(f"// ---- {variant.file} ----\n{text}" for variant, text in texts.items())
     if _is_terminal():
-        from im2col_cli import report
+        from im2col_cli import screen
 
-        click.echo_via_pager(report.highlighted(text) if _wants_colour() else text)
+        click.echo_via_pager(screen.highlighted(text) if _wants_colour() else text)
     else:
         _out(text.encode())
 
@@ -305,7 +553,7 @@ def _out(document: str | bytes) -> None:
 
 
 def _say(text: str) -> None:
-    from im2col_cli.report import visible
+    from im2col_cli.screen import visible
 
     with suppress(OSError):
         for line in text.splitlines():

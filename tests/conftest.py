@@ -1,13 +1,18 @@
 """Fixtures: a project of one's own to break, and im2col run in it."""
 
-import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+import jinja2
 import pytest
 
+from im2col_cli.activation import ActivationKind
 from im2col_cli.cli import run
+from im2col_cli.matrix import FULL_MATRIX
+from im2col_cli.render import _Environment, render
+from im2col_cli.variant import Variant
 
 ROOT = Path(__file__).parent.parent
 
@@ -19,6 +24,49 @@ class Result(NamedTuple):
 
 
 Im2col = Callable[..., Result]
+
+
+@cache
+def full_matrix() -> Mapping[Variant, str]:
+    """The text of every variant, from the templates of the repository."""
+    return render(FULL_MATRIX, ROOT / "templates")
+
+
+@cache
+def _files(name: str) -> Mapping[str, bytes]:
+    paths = [path for path in (ROOT / name).rglob("*") if path.is_file()]
+    return {str(path.relative_to(ROOT)): path.read_bytes() for path in paths}
+
+
+def copy(name: str, folder: Path) -> None:
+    """Copies a folder of the repository; so many tests do it that its files are read once."""
+    for path, data in _files(name).items():
+        place = folder / path
+        if not place.parent.is_dir():
+            place.parent.mkdir(parents=True)
+        place.write_bytes(data)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _each_template_is_compiled_once() -> Iterator[None]:
+    """What Jinja compiles follows from a template's text and file name, so that is kept by these.
+
+    Errors are not kept, nor is what the other environment compiles: it notes lines meanwhile.
+    """
+    compile_template = jinja2.Environment.compile
+    compiled: dict[tuple[str, str, str], object] = {}
+
+    def compile_once(environment: _Environment, source: str, name: str, filename: str) -> object:
+        if type(environment) is not _Environment:
+            return compile_template(environment, source, name, filename)
+        key = (source, name, filename)
+        if key not in compiled:
+            compiled[key] = compile_template(environment, *key)
+        return compiled[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_Environment, "compile", compile_once)
+        yield
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +81,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working directory: a copy of the templates and goldens, named in a pyproject.toml."""
     folder = tmp_path / "project"
     for name in ("templates", "goldens"):
-        shutil.copytree(ROOT / name, folder / name)
+        copy(name, folder)
     (folder / "pyproject.toml").write_text(
         '[tool.im2col]\ntemplates = "templates"\ngoldens = "goldens"\n'
     )
@@ -51,3 +99,14 @@ def im2col(project: Path, capsys: pytest.CaptureFixture[str]) -> Im2col:
         return Result(code, *capsys.readouterr())
 
     return call
+
+
+@pytest.fixture
+def mish(monkeypatch: pytest.MonkeyPatch) -> ActivationKind:
+    """A kind that upstream appends: an enumerator like the others, and no row of the registry."""
+    kind = object.__new__(ActivationKind)
+    kind._name_, kind._value_ = "MISH", 15
+    monkeypatch.setitem(ActivationKind._member_map_, "MISH", kind)
+    monkeypatch.setitem(ActivationKind._value2member_map_, 15, kind)
+    monkeypatch.setattr(ActivationKind, "_member_names_", [*ActivationKind._member_names_, "MISH"])
+    return kind

@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from im2col_cli import golden, matrix, storage
+from im2col_cli.activation import ACTIVATIONS, ActivationKind
 from im2col_cli.errors import UsageError
 from im2col_cli.matrix import GOLDEN_MATRIX
 from im2col_cli.variant import Variant
@@ -20,6 +21,7 @@ from tests.conftest import Im2col
 DEFAULT = "f16-vec4-n32x64-bias"
 RELU = f"{DEFAULT}/relu.wgsl"
 CLIP_TEMPLATE = "templates/activations/clip.wgsl.jinja"
+KERNEL = "templates/im2col_matmul.wgsl.jinja"
 TANH_TEMPLATE = "templates/activations/tanh.wgsl.jinja"
 
 Edit = Callable[[Path], object]
@@ -38,12 +40,26 @@ def failing(im2col: Im2col, *arguments: str) -> dict[str, str]:
     return {o["path"]: o["status"] for o in outcomes if o["status"] != "match"}
 
 
+def line_of(path: Path, text: str) -> int:
+    """The number of the first line that has the text in it."""
+    lines = path.read_text().splitlines()
+    return next(number for number, line in enumerate(lines, 1) if text in line)
+
+
 def lines_of(out: str, *starts: str) -> list[str]:
     return [line for line in out.splitlines() if line.startswith(starts)]
 
 
 def headings(out: str) -> list[str]:
     return [line for line in out.splitlines() if re.match(r"goldens/\S+:\d+", line)]
+
+
+def summary(**counts: int) -> str:
+    """The line that counts variants; all that are not counted here match."""
+    match = len(GOLDEN_MATRIX) - sum(counts.values())
+    parts = [f"{match} match"] if match else []
+    parts += [f"{count} {status}" for status, count in counts.items()]
+    return f"{len(GOLDEN_MATRIX)} variants: {', '.join(parts)}"
 
 
 def last_line(out: str) -> str:
@@ -55,7 +71,9 @@ def last_line(out: str) -> str:
 
 def test_match_names_count_and_folders(im2col: Im2col) -> None:
     result = im2col("check-goldens")
-    assert result == (0, "60 variants: 60 match\ntemplates: templates, goldens: goldens\n", "")
+    count = len(GOLDEN_MATRIX)
+    told = f"{count} variants: {count} match\ntemplates: templates, goldens: goldens\n"
+    assert result == (0, told, "")
 
 
 def test_changed(project: Path, im2col: Im2col) -> None:
@@ -63,7 +81,7 @@ def test_changed(project: Path, im2col: Im2col) -> None:
     result = im2col("check-goldens")
     assert result.code == 1
     assert f"goldens/{RELU}:" in result.out
-    assert "60 variants: 59 match, 1 changed\n" in result.out
+    assert f"{summary(changed=1)}\n" in result.out
 
 
 def test_missing(project: Path, im2col: Im2col) -> None:
@@ -71,7 +89,7 @@ def test_missing(project: Path, im2col: Im2col) -> None:
     result = im2col("check-goldens")
     assert result.code == 1
     assert f"missing  goldens/{RELU}\n" in result.out
-    assert "60 variants: 59 match, 1 missing\n" in result.out
+    assert f"{summary(missing=1)}\n" in result.out
 
 
 def test_missing_structure_folder(project: Path, im2col: Im2col) -> None:
@@ -104,7 +122,7 @@ def test_orphans(project: Path, im2col: Im2col) -> None:
     assert result.code == 1
     wanted = [f"orphan   goldens/{path}: {reason}" for path, (_, reason) in ORPHANS.items()]
     assert lines_of(result.out, "orphan") == wanted
-    assert "60 variants: 60 match; 7 orphans\n" in result.out
+    assert f"{summary()}; 7 orphans\n" in result.out
 
 
 def test_empty_folder_is_no_orphan(project: Path, im2col: Im2col) -> None:
@@ -212,8 +230,8 @@ def test_everything_in_one_run(project: Path, im2col: Im2col) -> None:
         "orphan   goldens/old.wgsl",
     ]
     assert "-    return min(v, 0.0);\n+    return max(v, 0.0);\n" in result.out
-    summary = "60 variants: 56 match, 1 changed, 1 missing, 2 invalid; 2 orphans"
-    assert f"{summary}; manifest.json changed\n" in result.out
+    counts = summary(changed=1, missing=1, invalid=2)
+    assert f"{counts}; 2 orphans; manifest.json changed\n" in result.out
 
 
 ENDINGS: dict[str, tuple[Callable[[bytes], bytes], str]] = {
@@ -258,7 +276,7 @@ def test_manifest_hash_edited(project: Path, im2col: Im2col) -> None:
     assert result.code == 1
     (heading,) = headings(result.out)
     assert f"{DEFAULT}/relu" in heading
-    assert "60 variants: 60 match; manifest.json changed\n" in result.out
+    assert f"{summary()}; manifest.json changed\n" in result.out
     assert [line[:9] for line in lines_of(result.out, "-", "+")] == ["-sha256: ", "+sha256: "]
 
 
@@ -294,7 +312,7 @@ def test_manifest_reformatted(indent: int | None, project: Path, im2col: Im2col)
     path.write_text(json.dumps(json.loads(path.read_text()), indent=indent))
     result = im2col("check-goldens")
     assert result.code == 1
-    assert "60 variants: 60 match; manifest.json changed\n" in result.out
+    assert f"{summary()}; manifest.json changed\n" in result.out
 
 
 def test_manifest_hash_that_follows_from_a_golden_is_not_shown(
@@ -310,22 +328,26 @@ def test_manifest_hash_that_follows_from_a_golden_is_not_shown(
 
 
 @pytest.mark.parametrize(
-    ("old", "new"),
+    ("old", "new", "line"),
     [
-        ("// Clip: min", "// Clip: Min"),
-        ("let lower", "let lowes"),
-        ("let upper", "let uppes"),
-        ("return min(", "return mix("),
+        ("// Clip: min", "// Clip: Min", 1),
+        ("let lower", "let lowes", 3),
+        ("let upper", "let uppes", 4),
+        ("return min(", "return mix(", 5),
     ],
 )
 def test_one_character_of_a_template_is_one_hunk(
-    old: str, new: str, project: Path, im2col: Im2col
+    old: str, new: str, line: int, project: Path, im2col: Im2col
 ) -> None:
     replace(project / CLIP_TEMPLATE, old, new)
+    first = f"goldens/{GOLDEN_MATRIX[0].file}"
+    golden_line = line_of(project / first, old)
     result = im2col("check-goldens")
     assert result.code == 1
     (heading,) = headings(result.out)
-    assert heading.endswith(", in 48 variants: */clip")
+    assert first == "goldens/f16-vec1-n16x64/clip.wgsl"
+    place = f"{first}:{golden_line}, in 48 variants: */clip"
+    assert heading == f"{place} from {CLIP_TEMPLATE}:{line}"
     assert len(lines_of(result.out, "-")) == len(lines_of(result.out, "+")) == 1
 
 
@@ -341,16 +363,23 @@ def test_most_widespread_first(project: Path, im2col: Im2col) -> None:
     replace(project / "templates/im2col/load_bias.wgsl.jinja", "f32(bias[n])", "0.0")
     replace(project / "goldens" / RELU, "const TILE_K = 16u;", "const TILE_K = 8u;")
     found = headings(im2col("check-goldens").out)
-    counts = [int(re.findall(r" in (\d+) variants", line)[0]) for line in found[:-1]]
-    assert counts == [48, 30, 2]
-    assert found[-1].startswith(f"goldens/{RELU}:")
+    with_bias = sum(variant.structure.has_bias for variant in GOLDEN_MATRIX)
+    assert 2 < with_bias < 48
+    golden_line = line_of(project / "goldens" / RELU, "const TILE_K")
+    assert [line.partition(", in ")[2] or line for line in found] == [
+        f"48 variants: */clip from {CLIP_TEMPLATE}:5",
+        f"{with_bias} variants: *-bias/* from templates/im2col/load_bias.wgsl.jinja:3",
+        f"2 variants: */tanh from {TANH_TEMPLATE}:{line_of(project / TANH_TEMPLATE, 'return')}",
+        f"goldens/{RELU}:{golden_line} from {KERNEL}:{line_of(project / KERNEL, 'const TILE_K')}",
+    ]
 
 
 def test_heading_names_the_first_changed_line(project: Path, im2col: Im2col) -> None:
     path = project / "goldens" / RELU
     replace(path, "const TILE_K = 16u;", "const TILE_K = 8u;")
-    number = path.read_text().splitlines().index("const TILE_K = 8u;") + 1
-    assert headings(im2col("check-goldens").out) == [f"goldens/{RELU}:{number}"]
+    source = line_of(project / KERNEL, "const TILE_K = ")
+    heading = f"goldens/{RELU}:{line_of(path, 'const TILE_K = 8u;')} from {KERNEL}:{source}"
+    assert headings(im2col("check-goldens").out) == [heading]
 
 
 def break_three(project: Path) -> None:
@@ -562,10 +591,18 @@ def test_pattern_that_resembles_nothing(im2col: Im2col) -> None:
     assert (code, err) == (2, "error: no variant matches '?'\n  im2col list shows the names\n")
 
 
-def test_pattern_for_a_kind_without_an_epilogue(im2col: Im2col) -> None:
-    code, _, err = im2col("check-goldens", "hard_swish")
-    assert code == 2
-    assert "hard_swish (ActivationKind 8)" in err
+def test_pattern_for_a_kind_without_an_epilogue(im2col: Im2col, mish: ActivationKind) -> None:
+    code, out, err = im2col("check-goldens", mish.name.lower())
+    assert (code, out) == (2, "")
+    assert err.startswith("error: mish (ActivationKind 15) has no epilogue")
+    assert all(name in err for name in ACTIVATIONS)
+
+
+def test_pattern_for_a_kind_without_a_row(im2col: Im2col, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(ACTIVATIONS, "hard_swish")
+    code, out, err = im2col("check-goldens", "hard_swish")
+    assert (code, out) == (2, "")
+    assert err.startswith("error: hard_swish (ActivationKind 8) has no epilogue")
     assert "leaky_relu" in err
 
 
@@ -585,14 +622,15 @@ def test_json_is_all_of_standard_output(project: Path, im2col: Im2col) -> None:
     code, out, err = im2col("check-goldens", "--format", "json")
     document = json.loads(out)
     assert code == 1
-    assert document["variants"] == 60
-    counts = {"match": 58, "changed": 2, "missing": 0, "orphan": 1, "invalid": 0}
+    assert document["variants"] == len(GOLDEN_MATRIX)
+    match = len(GOLDEN_MATRIX) - 2
+    counts = {"match": match, "changed": 2, "missing": 0, "orphan": 1, "invalid": 0}
     assert document["counts"] == counts
     assert document["manifest"] == "match"
     (relu,) = (outcome for outcome in document["outcomes"] if outcome["path"] == RELU)
     assert relu["variant"] == f"{DEFAULT}/relu"
     assert "\n+    return max(v, 0.0);\n" in relu["diff"]
-    assert "60 variants: 58 match, 2 changed; 1 orphan" in err
+    assert f"{summary(changed=2)}; 1 orphan\n" in err
 
 
 def test_junit_has_one_case_a_variant(project: Path, im2col: Im2col) -> None:
@@ -605,7 +643,7 @@ def test_junit_has_one_case_a_variant(project: Path, im2col: Im2col) -> None:
         *(variant.name for variant in GOLDEN_MATRIX),
         "manifest.json",
     ]
-    assert (suite.get("tests"), suite.get("failures")) == ("61", "1")
+    assert (suite.get("tests"), suite.get("failures")) == (str(len(GOLDEN_MATRIX) + 1), "1")
     (failed,) = (case for case in cases if case.find("failure") is not None)
     assert failed.get("name") == f"{DEFAULT}/relu"
     text = failed.findtext("failure")
@@ -648,7 +686,7 @@ def test_github_annotates_the_goldens(project: Path, im2col: Im2col) -> None:
     assert text[int(line) - 1] == "    return min(v, 0.0);"
     assert f"{DEFAULT}/relu" in title
     assert "\n-    return min(v, 0.0);\n+    return max(v, 0.0);\n" in message
-    assert "60 variants: 59 match, 1 changed" in err
+    assert f"{summary(changed=1)}\n" in err
 
 
 def test_github_annotates_each_failing_golden_once(project: Path, im2col: Im2col) -> None:
@@ -675,7 +713,7 @@ def test_github_escapes(project: Path, im2col: Im2col) -> None:
 def test_github_of_a_good_check_is_empty(im2col: Im2col) -> None:
     code, out, err = im2col("check-goldens", "--format", "github")
     assert (code, out) == (0, "")
-    assert "60 match" in err
+    assert err.startswith(f"{summary()}\n")
 
 
 @pytest.mark.parametrize("form", ["json", "junit", "github"])
@@ -791,13 +829,15 @@ def test_empty_goldens_folder_is_no_pass(project: Path, im2col: Im2col) -> None:
     (project / "empty").mkdir()
     result = im2col("check-goldens", "--goldens", "empty")
     assert result.code == 1
-    assert "60 variants: 60 missing; manifest.json missing\n" in result.out
+    assert f"{summary(missing=len(GOLDEN_MATRIX))}; manifest.json missing\n" in result.out
 
 
-def test_wrong_goldens_folder_is_no_pass(im2col: Im2col) -> None:
+def test_wrong_goldens_folder_is_no_pass(project: Path, im2col: Im2col) -> None:
     result = im2col("check-goldens", "--goldens", "templates")
     assert result.code == 1
-    assert "60 variants: 60 missing; 14 orphans; manifest.json missing\n" in result.out
+    templates = sum(path.is_file() for path in (project / "templates").rglob("*"))
+    counts = f"{summary(missing=len(GOLDEN_MATRIX))}; {templates} orphans; manifest.json missing\n"
+    assert counts in result.out
 
 
 def test_huge_goldens_folder_is_refused(im2col: Im2col, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,9 @@ MANIFEST = "manifest.json"
 KERNEL = "im2col_matmul.wgsl.jinja"
 CLIP = "activations/clip.wgsl.jinja"
 SIGMOID = "activations/sigmoid.wgsl.jinja"
+QUICK_GELU = "activations/quick_gelu.wgsl.jinja"
+QUICK_GELU_UNIT = "activations/quick_gelu_unit.wgsl.jinja"
+ERFC = "im2col/erfc.wgsl.jinja"
 
 Edit = Callable[[Path, pytest.MonkeyPatch], object]
 
@@ -122,6 +125,7 @@ def flipped(position: int) -> Callable[[bytes], bytes]:
 
 MIN, MAX = ACTIVATIONS["clip"].parameters
 ALPHA = ACTIVATIONS["hard_sigmoid"].parameters[0]
+SLOPE = ACTIVATIONS["quick_gelu"].parameters
 
 LOWER = "let lower = uniforms.activation_param_0;"
 UPPER = "let upper = uniforms.activation_param_1;"
@@ -205,6 +209,34 @@ MUTATIONS = [
         with_file("templates/activations/tanh.wgsl.jinja", ""),
         template="activations/tanh.wgsl.jinja",
     ),
+    Mutation(
+        "coefficient of what two activations include",
+        in_template(ERFC, "0.9984925", "0.9984926"),
+        with_activation("gelu", "erf"),
+    ),
+    Mutation(
+        "what two activations include deleted", without(f"templates/{ERFC}"), template=f"{ERFC}'"
+    ),
+    Mutation(
+        "what two activations include not included",
+        in_template("activations/erf.wgsl.jinja", f'{{% include "{ERFC}" %}}\n', ""),
+        with_activation("erf"),
+    ),
+    Mutation(
+        "comparison turned round",
+        in_template("activations/thresholded_relu.wgsl.jinja", "v > alpha", "v < alpha"),
+        with_activation("thresholded_relu"),
+    ),
+    Mutation(
+        "form without slots with the slot of the other",
+        in_template(QUICK_GELU_UNIT, "exp(-abs(v))", "exp(-abs(uniforms.activation_param_0 * v))"),
+        template=QUICK_GELU_UNIT,
+    ),
+    Mutation(
+        "form with a slot without it",
+        in_template(QUICK_GELU, "uniforms.activation_param_0", "1.702"),
+        template=QUICK_GELU,
+    ),
     # Kernel
     Mutation("barrier removed", in_template(KERNEL, "workgroupBarrier();", ""), EVERY_GOLDEN),
     Mutation(
@@ -258,7 +290,22 @@ MUTATIONS = [
         in_registry("hard_sigmoid", parameters=(ALPHA,)),
         template="hard_sigmoid",
     ),
+    Mutation(
+        "kind with as many slots as another of it",
+        in_registry("gelu_tanh", kind=ActivationKind.GELU),
+        with_activation("gelu_tanh"),
+    ),
+    Mutation(
+        "parameter given to the form without",
+        in_registry("quick_gelu_unit", parameters=SLOPE),
+        template="quick_gelu_unit",
+    ),
     Mutation("row deleted", without_row("relu"), template="relu.wgsl.jinja"),
+    Mutation(
+        "row of a form deleted",
+        without_row("quick_gelu_unit"),
+        template="quick_gelu_unit.wgsl.jinja",
+    ),
     Mutation("variant dropped", without_variant(RELU), frozenset({RELU, MANIFEST})),
     # Goldens
     Mutation("golden deleted", without(f"goldens/{RELU}"), frozenset({RELU})),

@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from im2col_cli.matrix import GOLDEN_MATRIX
 from tests.conftest import ROOT
+
+COUNT = len(GOLDEN_MATRIX)
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +47,7 @@ def test_renders(installed: Path, empty: Path) -> None:
 def test_checks_its_own_goldens(installed: Path, empty: Path) -> None:
     result = run(installed, "check-goldens", folder=empty)
     assert result.returncode == 0
-    assert result.stdout.startswith("60 variants: 60 match\n")
+    assert result.stdout.startswith(f"{COUNT} variants: {COUNT} match\n")
     assert list(empty.iterdir()) == []
 
 
@@ -58,7 +61,7 @@ def test_updates_a_folder_of_ones_own(installed: Path, empty: Path) -> None:
     (empty / "mine").mkdir()
     result = run(installed, "check-goldens", "--update", "--goldens", "mine", folder=empty)
     assert result.returncode == 0
-    assert len(list(empty.glob("mine/*/*.wgsl"))) == 60
+    assert len(list(empty.glob("mine/*/*.wgsl"))) == COUNT
 
 
 def test_is_typed(installed: Path) -> None:

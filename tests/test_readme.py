@@ -8,10 +8,12 @@ import shlex
 import struct
 from pathlib import Path
 
+import numpy as np
 import pytest
 from rich.text import Text
 
 from docs import picture
+from tests.adapters import device
 from tests.conftest import ROOT, Im2col
 from tests.test_wgsl import Tint
 
@@ -40,7 +42,7 @@ def test_examples_print_what_the_readme_shows(im2col: Im2col) -> None:
 
 def test_engine_example_loads_a_golden(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WGPU_BACKEND_TYPE", "Null")
-    (example,) = blocks("python")
+    _, example = blocks("python")
     names = {
         "json": json,
         "struct": struct,
@@ -50,6 +52,16 @@ def test_engine_example_loads_a_golden(monkeypatch: pytest.MonkeyPatch) -> None:
     exec(example, names)
     assert names["record"]["file"] == "f16-vec4-n32x64-bias/clip.wgsl"
     assert bytes(names["uniforms"])[80:88] == struct.pack("<2f", 0.0, 6.0)
+
+
+def test_numpy_example_computes_a_convolution() -> None:
+    device("f16")
+    example, _ = blocks("python")
+    names: dict[str, object] = {}
+    exec(example, names)
+    y = names["y"]
+    assert isinstance(y, np.ndarray)
+    assert (y.shape, y.dtype, y.max()) == ((1, 8, 8, 16), np.float16, 6.0)
 
 
 def test_make_targets_of_the_readme_exist() -> None:

@@ -17,22 +17,22 @@ from im2col_cli.errors import Im2colError, TemplateError, UsageError
 from im2col_cli.matrix import FULL_MATRIX, GOLDEN_MATRIX
 from im2col_cli.render import KERNEL, render
 from im2col_cli.variant import STRUCTURES, Structure, Variant, parse
-from tests.conftest import ROOT, Im2col
+from tests.conftest import ROOT, Im2col, copy, full_matrix
 
-TEXTS = render(FULL_MATRIX, ROOT / "templates")
+TEXTS = full_matrix()
 VARIANT = parse("f16-vec4-n32x64-bias/clip")
 
 EPILOGUE = "\n// Epilogue: "
 UNIFORMS = "im2col/uniforms.wgsl.jinja"
+ERFC = "im2col/erfc.wgsl.jinja"
 
 each_structure = pytest.mark.parametrize("structure", STRUCTURES.values(), ids=STRUCTURES)
 
 
 @pytest.fixture
 def templates(tmp_path: Path) -> Path:
-    folder = tmp_path / "templates"
-    shutil.copytree(ROOT / "templates", folder)
-    return folder
+    copy("templates", tmp_path)
+    return tmp_path / "templates"
 
 
 def texts_of(structure: Structure) -> dict[Variant, str]:
@@ -192,6 +192,18 @@ def test_only_activation_section_and_slots_depend_on_the_activation(structure: S
     assert len(rest) == 1
 
 
+@each_structure
+def test_helpers_stand_before_the_activations_that_need_them(structure: Structure) -> None:
+    helpers = {
+        variant.activation.name: re.findall(r"^fn (\w+)\(", sections(text)[1], re.MULTILINE)
+        for variant, text in texts_of(structure).items()
+    }
+    assert helpers == {name: ["activation"] for name in ACTIVATIONS} | {
+        "gelu": ["erfc", "activation"],
+        "erf": ["erfc", "activation"],
+    }
+
+
 @pytest.mark.parametrize("activation", ACTIVATIONS.values(), ids=ACTIVATIONS)
 def test_activation_section_does_not_depend_on_the_structure(activation: Activation) -> None:
     texts = [TEXTS[Variant(structure, activation)] for structure in STRUCTURES.values()]
@@ -199,7 +211,7 @@ def test_activation_section_does_not_depend_on_the_structure(activation: Activat
 
 
 def test_all_texts_differ() -> None:
-    assert len({text.partition("\n\n")[2] for text in TEXTS.values()}) == 336
+    assert len({text.partition("\n\n")[2] for text in TEXTS.values()}) == len(FULL_MATRIX)
 
 
 def test_rendering_again_gives_the_same() -> None:
@@ -232,8 +244,15 @@ def test_activation_without_a_file_is_refused(templates: Path) -> None:
 
 
 def test_file_without_an_activation_is_refused(templates: Path) -> None:
-    shutil.copy(activation_file(templates, "relu"), activation_file(templates, "gelu"))
-    assert "no registry row for gelu.wgsl.jinja" in refusal(templates)
+    shutil.copy(activation_file(templates, "relu"), activation_file(templates, "mish"))
+    assert "no registry row for mish.wgsl.jinja" in refusal(templates)
+
+
+def test_file_whose_row_is_gone_is_refused(
+    templates: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(ACTIVATIONS, "gelu")
+    assert refusal(templates).endswith(": no registry row for gelu.wgsl.jinja")
 
 
 def test_renamed_file_is_refused_for_both_names(templates: Path) -> None:
@@ -244,7 +263,7 @@ def test_renamed_file_is_refused_for_both_names(templates: Path) -> None:
 
 
 def test_what_is_no_template_does_not_count(templates: Path) -> None:
-    for name in ("clip.wgsl.jinja~", ".#gelu.wgsl.jinja", "README.md"):
+    for name in ("clip.wgsl.jinja~", ".#mish.wgsl.jinja", "README.md"):
         (templates / "activations" / name).write_text("notes")
     assert render([VARIANT], templates) == {VARIANT: TEXTS[VARIANT]}
 
@@ -369,7 +388,9 @@ CLIP = ACTIVATIONS["clip"]
     ("activation", "nearest"),
     [
         (replace(CLIP, name="clipp"), "clip"),
-        (replace(CLIP, name="gelu", kind=ActivationKind.GELU), ""),
+        (replace(CLIP, name="mish"), ""),
+        (replace(CLIP, name="gelu", kind=ActivationKind.GELU), "gelu"),
+        (replace(ACTIVATIONS["quick_gelu"], name="quick_gelu_unit"), "quick_gelu_unit"),
         (replace(CLIP, kind=ActivationKind.RELU), "clip"),
         (replace(CLIP, kind=ActivationKind.ERF), "clip"),
         (replace(CLIP, parameters=()), "clip"),
@@ -434,6 +455,13 @@ def test_error_in_an_activation_names_its_file_and_line(templates: Path) -> None
     path = activation_file(templates, "clip")
     place = appended(path, "{{ nothing }}")
     assert f"({place})" in refusal(templates)
+
+
+def test_error_in_what_an_activation_includes_names_both_places(templates: Path) -> None:
+    place = appended(templates / ERFC, "{{ nothing }}")
+    path = activation_file(templates, "gelu")
+    message = refusal(templates, parse("f16-vec4-n32x64/gelu"))
+    assert f"({place}, included from {path}:{include_line(path, ERFC)})" in message
 
 
 def include_line(path: Path, name: str) -> int:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
+from im2col_cli.activation import ACTIVATIONS
 from im2col_cli.matrix import GOLDEN_MATRIX
 from tests.conftest import ROOT, Im2col
 
@@ -16,6 +17,10 @@ DEFAULT = "f16-vec4-n32x64-bias"
 RELU = f"{DEFAULT}/relu.wgsl"
 TEMPORARY = f"{DEFAULT}/.im2col-0123456789abcdef.wgsl"
 SWITCH = "UPDATE_WGSL_GOLDEN"
+
+# The goldens and the manifest.
+FILES = len(GOLDEN_MATRIX) + 1
+ALL_MATCH = f"{len(GOLDEN_MATRIX)} variants: {len(GOLDEN_MATRIX)} match"
 CLIPS = sorted(variant.file for variant in GOLDEN_MATRIX if variant.activation.name == "clip")
 
 
@@ -100,8 +105,8 @@ def test_switch_on_updates(
     assert result.code == 0
     assert result.out == (
         f"wrote    {RELU}\n"
-        "1 written, 0 removed, 60 unchanged\n"
-        "60 variants: 60 match\n"
+        f"1 written, 0 removed, {FILES - 1} unchanged\n"
+        f"{ALL_MATCH}\n"
         "templates: templates, goldens: goldens\n"
     )
     monkeypatch.delenv(SWITCH)
@@ -146,7 +151,11 @@ def test_nothing_to_do(project: Path, im2col: Im2col) -> None:
     before = snapshot(project)
     result = im2col("check-goldens", "--update")
     assert result.code == 0
-    assert result.out.startswith("0 written, 0 removed, 61 unchanged\n60 variants: 60 match\n")
+    assert result.out == (
+        f"0 written, 0 removed, {FILES} unchanged\n"
+        f"{ALL_MATCH}\n"
+        "templates: templates, goldens: goldens\n"
+    )
     assert snapshot(project) == before
 
 
@@ -156,7 +165,7 @@ def test_only_what_differs_is_written(project: Path, im2col: Im2col) -> None:
     result = im2col("check-goldens", "--update")
     assert result.code == 0
     assert changes(before, snapshot(project / "goldens")) == {*CLIPS, "manifest.json"}
-    assert "49 written, 0 removed, 12 unchanged\n" in result.out
+    assert f"49 written, 0 removed, {FILES - 49} unchanged\n" in result.out
     written = [line for line in result.out.splitlines() if line.startswith("wrote ")]
     assert sorted(written) == [f"wrote    {path}" for path in [*CLIPS, "manifest.json"]]
 
@@ -167,7 +176,7 @@ def test_missing_goldens_and_folders_are_written(project: Path, im2col: Im2col) 
     (project / "goldens").mkdir()
     result = im2col("check-goldens", "--update")
     assert result.code == 0
-    assert "61 written, 0 removed, 0 unchanged\n" in result.out
+    assert f"{FILES} written, 0 removed, 0 unchanged\n" in result.out
     for path in (project / "wanted").rglob("*.wgsl"):
         golden = project / "goldens" / path.relative_to(project / "wanted")
         assert golden.read_bytes() == path.read_bytes()
@@ -207,7 +216,7 @@ def test_json_tells_what_was_written(project: Path, im2col: Im2col) -> None:
     assert code == 0
     assert document["written"] == [RELU]
     assert document["removed"] == ["old.wgsl"]
-    assert document["counts"]["match"] == 60
+    assert document["counts"]["match"] == len(GOLDEN_MATRIX)
     assert f"wrote    {RELU}\nremoved  old.wgsl\n" in err
 
 
@@ -246,7 +255,7 @@ def test_partial_update_keeps_the_others_of_a_reformatted_manifest(
     else:
         path.write_text(json.dumps(json.loads(path.read_text()), indent=2))
     im2col("check-goldens", "--update", "clip")
-    assert len(json.loads(path.read_text())["variants"]) == 60
+    assert len(json.loads(path.read_text())["variants"]) == len(GOLDEN_MATRIX)
 
 
 def test_partial_update_that_matches_nothing_writes_nothing(project: Path, im2col: Im2col) -> None:
@@ -269,7 +278,7 @@ def test_orphans_go_and_so_do_emptied_folders(project: Path, im2col: Im2col) -> 
     assert result.code == 0
     assert snapshot(goldens) == before
     assert "removed  a/b/c/old.wgsl\n" in result.out
-    assert "0 written, 5 removed, 61 unchanged\n" in result.out
+    assert f"0 written, 5 removed, {FILES} unchanged\n" in result.out
 
 
 def test_a_whole_structure_that_is_no_more_goes(project: Path, im2col: Im2col) -> None:
@@ -650,7 +659,7 @@ def test_goldens_folder_that_cannot_be_read(
 def test_render_writes_a_folder_and_says_how_many(project: Path, im2col: Im2col) -> None:
     before = snapshot(project)
     result = im2col("render", "-o", "out/deep")
-    assert result == (0, "60 files written below out/deep\n", "")
+    assert result == (0, f"{len(GOLDEN_MATRIX)} files written below out/deep\n", "")
     written = sorted(path for path in changes(before, snapshot(project)) if path.endswith(".wgsl"))
     assert written == sorted(f"out/deep/{variant.file}" for variant in GOLDEN_MATRIX)
     for variant in GOLDEN_MATRIX:
@@ -661,10 +670,9 @@ def test_render_writes_a_folder_and_says_how_many(project: Path, im2col: Im2col)
 def test_render_writes_what_patterns_mean(project: Path, im2col: Im2col) -> None:
     result = im2col("render", "--matrix", "full", "-o", "out", "f32-vec1-m64x16/*", "relu")
     assert result.code == 0
-    assert result.out.startswith("8 files ")
+    assert result.out.startswith(f"{len(ACTIVATIONS) + 1} files ")
     names = {path.relative_to("out").as_posix() for path in Path("out").rglob("*.wgsl")}
-    assert len(names) == 8
-    assert {"f32-vec1-m64x16/tanh.wgsl", RELU} < names
+    assert names == {*(f"f32-vec1-m64x16/{name}.wgsl" for name in ACTIVATIONS), RELU}
 
 
 def test_render_replaces_a_link_and_not_what_it_names(project: Path, im2col: Im2col) -> None:

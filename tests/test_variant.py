@@ -22,7 +22,11 @@ STRUCTURE_NAMES = {
         ("f16", "f32"), (1, 2, 4), ("n16x64", "n32x64", "m64x16", "m64x32"), ("", "-bias")
     )
 }
-ACTIVATION_NAMES = {"none", "relu", "sigmoid", "clip", "hard_sigmoid", "leaky_relu", "tanh"}
+ACTIVATION_NAMES = {
+    *("none", "relu", "sigmoid", "clip", "hard_sigmoid", "leaky_relu", "tanh", "quick_gelu"),
+    *("quick_gelu_unit", "hard_swish", "elu", "gelu", "gelu_tanh", "softplus"),
+    *("thresholded_relu", "erf"),
+}
 
 CONVOLUTION_UNIFORMS = [
     ("batch", "u32"),
@@ -142,7 +146,8 @@ def test_parse_refuses_every_other_text(text: str) -> None:
         "f16-vec04-n32x64/clip",
         "f64-vec4-n32x64/clip",
         "f16-vec4-n64x32/clip",
-        "f16-vec4-n32x64/gelu",
+        "f16-vec4-n32x64/mish",
+        "f16-vec4-n32x64/fast_gelu",
         "f16-vec4-n32x64/*",
         "vec4-f16-n32x64/clip",
     ],
@@ -161,7 +166,7 @@ def test_name_is_the_path_of_the_golden() -> None:
 
 def test_full_matrix_is_every_structure_with_every_activation() -> None:
     assert len(STRUCTURE_NAMES) == 48
-    assert len(FULL_NAMES) == len(set(FULL_NAMES)) == 48 * 7 == 336
+    assert len(FULL_NAMES) == len(set(FULL_NAMES)) == 48 * 16 == 768
     assert set(FULL_NAMES) == {f"{s}/{a}" for s in STRUCTURE_NAMES for a in ACTIVATION_NAMES}
 
 
@@ -170,7 +175,7 @@ def test_golden_matrix_is_the_default_structures_and_clip_everywhere() -> None:
     expected = {f"{structure}/{name}" for structure in default for name in ACTIVATION_NAMES}
     expected |= {f"{structure}/clip" for structure in STRUCTURE_NAMES}
     assert set(GOLDEN_NAMES) == expected
-    assert len(GOLDEN_NAMES) == len(expected) == 60
+    assert len(GOLDEN_NAMES) == len(expected) == 78
 
 
 def test_golden_matrix_keeps_the_order_of_the_full_matrix() -> None:
@@ -178,15 +183,19 @@ def test_golden_matrix_keeps_the_order_of_the_full_matrix() -> None:
 
 
 def test_cache_keys_tell_all_variants_apart() -> None:
-    assert len({variant.cache_key for variant in FULL_MATRIX}) == 336
+    assert len({variant.cache_key for variant in FULL_MATRIX}) == len(FULL_MATRIX)
 
 
 def test_cache_key_names_structure_kind_and_slots() -> None:
-    keys = [parse(f"f16-vec4-n32x64/{name}").cache_key for name in ("none", "clip", "leaky_relu")]
-    assert keys == [
+    some = ("none", "clip", "leaky_relu", "quick_gelu", "quick_gelu_unit", "gelu", "gelu_tanh")
+    assert [parse(f"f16-vec4-n32x64/{name}").cache_key for name in some] == [
         "im2col/f16-vec4-n32x64/kind0/slots0",
         "im2col/f16-vec4-n32x64/kind3/slots2",
         "im2col/f16-vec4-n32x64/kind5/slots1",
+        "im2col/f16-vec4-n32x64/kind7/slots1",
+        "im2col/f16-vec4-n32x64/kind7/slots0",
+        "im2col/f16-vec4-n32x64/kind10/slots0",
+        "im2col/f16-vec4-n32x64/kind11/slots0",
     ]
 
 
@@ -212,14 +221,17 @@ def test_whole_name_selects_itself(name: str) -> None:
 @pytest.mark.parametrize(
     ("pattern", "matrix", "count"),
     [
-        ("*", "golden", 60),
-        ("*", "full", 336),
+        ("*", "golden", len(GOLDEN_MATRIX)),
+        ("*", "full", len(FULL_MATRIX)),
         ("*/clip", "golden", 48),
         ("*/clip", "full", 48),
         ("f32-*/*", "golden", 24),
-        ("f32-*/*", "full", 168),
-        ("*-bias/*", "full", 168),
-        ("f16-vec4-n32x64/*", "golden", 7),
+        ("f32-*/*", "full", 24 * 16),
+        ("*-bias/*", "full", 24 * 16),
+        ("f16-vec4-n32x64/*", "golden", 16),
+        ("f16-vec1-n32x64/*", "golden", 1),
+        ("*/gelu*", "golden", 4),
+        ("*/quick_gelu*", "full", 96),
         ("f16-vec[12]-*/tanh", "full", 16),
         ("f16-vec?-n16x64/relu", "full", 3),
     ],
@@ -251,6 +263,8 @@ def test_patterns_tell_case_apart(pattern: str) -> None:
         ("clipp", "clip"),
         ("leaky-relu", "leaky_relu"),
         ("Tanh", "tanh"),
+        ("gelu_than", "gelu_tanh"),
+        ("quick-gelu-unit", "quick_gelu_unit"),
         ("f16-vec4-n32x64-bais/clip", "f16-vec4-n32x64-bias/clip"),
     ],
 )
@@ -268,14 +282,42 @@ def test_pattern_like_no_name_is_refused_with_where_the_names_are() -> None:
     assert "im2col list" in caught.value.hint
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"), [("gelu", 10), ("GELU", 10), ("quick_gelu", 7), ("erf", 14)]
-)
-def test_known_kind_without_epilogue_is_refused_by_its_number(name: str, kind: int) -> None:
+def assert_refused_as_kind(name: str, kind: int) -> None:
     with pytest.raises(UsageError) as caught:
         select([name], "full")
-    assert f"{name} (ActivationKind {kind})" in caught.value.message
-    assert all(supported in caught.value.hint for supported in ACTIVATIONS)
+    assert caught.value.message.startswith(f"{name} (ActivationKind {kind}) has no epilogue")
+    assert caught.value.hint == f"supported: {', '.join(ACTIVATIONS)}"
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "kind"),
+    [
+        ("gelu", "gelu", 10),
+        ("GELU", "gelu", 10),
+        ("hard_swish", "hard_swish", 8),
+        ("quick_gelu", "quick_gelu", 7),
+        ("erf", "erf", 14),
+    ],
+)
+def test_known_kind_without_a_row_is_refused_by_its_number(
+    name: str, row: str, kind: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(ACTIVATIONS, row)
+    assert_refused_as_kind(name, kind)
+
+
+@pytest.mark.parametrize("name", ["mish", "MISH"])
+def test_kind_that_upstream_appends_is_refused_by_its_number(
+    name: str, mish: ActivationKind
+) -> None:
+    assert_refused_as_kind(name, mish.value)
+
+
+@pytest.mark.parametrize("name", sorted(ACTIVATION_NAMES))
+def test_name_in_other_case_is_not_said_to_have_no_epilogue(name: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        select([name.upper()], "golden")
+    assert caught.value.message == f"no variant matches {name.upper()!r}"
 
 
 def test_name_of_the_full_matrix_only_is_refused_with_the_option_that_has_it() -> None:
