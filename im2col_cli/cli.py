@@ -263,7 +263,7 @@ def validate(
     strict: bool,
     form: str,
 ) -> int:
-    """Compile variants with Tint and naga, as their templates render them.
+    """Compile variants with Tint and naga.
 
     Tint needs no driver, naga an adapter. Where they disagree, that is a failure of its own.
     """
@@ -304,7 +304,7 @@ def _runtime(command: _Command) -> _Command:
 @_runtime
 @_format("table", "json")
 def adapters(runtime: str | None, form: str) -> int:
-    """List the WebGPU adapters, with the features that matter here."""
+    """List the WebGPU adapters."""
     from im2col_cli import gpu, parity_report
 
     found = gpu.adapters(runtime)
@@ -350,7 +350,7 @@ def parity(
     record: Path | None,
     form: str,
 ) -> int:
-    """Execute variants on an adapter and compare them with the reference.
+    """Execute variants and compare them with float64.
 
     Each variant runs on all cases, and each activation over its whole domain: every f16 value, a
     sample of f32 at every exponent.
@@ -430,7 +430,7 @@ def explain(
     verbose: bool,
     form: str,
 ) -> int:
-    """Which convolutions of an ONNX model reach the kernel, and why not the others.
+    """Say which convolutions of a model reach it.
 
     A row is a convolution with all that are like it: channels of x, kernel, strides, dilations and
     pads (one number where all are the same), groups, element type, what fuses to it ("bn" is a
@@ -475,7 +475,7 @@ def explain(
 @click.argument("header", type=click.Path(path_type=Path))
 @_format("table", "json")
 def check_enum(header: Path, form: str) -> int:
-    """Compare enum class ActivationKind of a C++ HEADER with the registry.
+    """Compare a C++ ActivationKind with the registry.
 
     Names and numbers must be the same, in the same order, with none missing and none more. A
     leading k, underscores and case do not count: kLeakyRelu, LeakyRelu and LEAKY_RELU are one.

@@ -77,7 +77,9 @@ def table(texts: Mapping[Variant, str], *, terminal: bool) -> str:
         for variant, text in texts.items()
     )
     columns = ("variant", "kind", "slots", "features", "lines")
-    view = screen.table(columns, rows, numbers=("lines",), terminal=terminal)
+    view = screen.table(
+        columns, rows, numbers=("lines",), whole=("kind", "features"), terminal=terminal
+    )
     return view + f"{counted(len(texts), 'variant')}\n"
 
 

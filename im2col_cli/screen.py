@@ -29,9 +29,12 @@ def table(
     rows: Iterable[Sequence[str]],
     *,
     numbers: Sequence[str] = (),
+    whole: Sequence[str] = (),
     terminal: bool,
 ) -> str:
-    """A row a line below a heading; the columns named in `numbers` are flush right."""
+    """A row a line below a heading; the columns named in `numbers` are flush right, and neither
+    they nor those in `whole` are folded.
+    """
     from rich.table import Table
     from rich.text import Text
 
@@ -41,9 +44,8 @@ def table(
         view.add_column(
             column,
             overflow="fold",
-            min_width=len(column),
             justify=justify,
-            no_wrap=column in numbers,
+            no_wrap=column in (*numbers, *whole),
         )
     for row in rows:
         view.add_row(*(Text(visible(cell)) for cell in row))
