@@ -30,7 +30,7 @@ _LANGUAGE = (
     *(nodes.Compare, nodes.Operand, nodes.And, nodes.Or, nodes.Not),
 )
 
-_OUR_DATA = (Variant, Structure, Tile, Activation, Parameter, Binding, UniformField)
+_OUR_DATA = frozenset({Variant, Structure, Tile, Activation, Parameter, Binding, UniformField})
 
 # What one rendering may use; ours take about forty steps and 8 KB. A step is an include or a turn
 # of a loop.
@@ -122,14 +122,21 @@ class _Environment(ImmutableSandboxedEnvironment):
 
     most_text = _MOST_TEXT
 
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._loaded: dict[str, jinja2.Template] = {}
+
     def refill(self) -> None:
         self._steps = _MOST_STEPS
         self._depths: dict[str | None, int] = {None: 0}
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         """A field of our own data as it is; the sandbox's slow questions are for all else."""
-        if type(obj) in _OUR_DATA and not attribute.startswith("_") and hasattr(obj, attribute):
-            return getattr(obj, attribute)
+        if type(obj) in _OUR_DATA and attribute[0] != "_":
+            try:
+                return getattr(obj, attribute)
+            except AttributeError:
+                pass  # an undefined name, below
         return super().getattr(obj, attribute)
 
     def counted(self, items: Iterable[object]) -> Iterator[object]:
@@ -143,7 +150,9 @@ class _Environment(ImmutableSandboxedEnvironment):
         self._depths[name] = self._depths[parent] + 1
         if self._depths[name] > _DEEPEST:
             raise jinja2.TemplateRuntimeError(f"includes nest over {_DEEPEST} deep, without end?")
-        return super().get_template(name, parent, *args)
+        if name not in self._loaded:
+            self._loaded[name] = super().get_template(name, parent, *args)
+        return self._loaded[name]
 
     def _spend(self) -> None:
         self._steps -= 1
@@ -158,7 +167,7 @@ class _Environment(ImmutableSandboxedEnvironment):
         for node in source.find_all(nodes.Node):
             if isinstance(node, nodes.For):
                 loops.append(node)
-            if type(node) not in _LANGUAGE or getattr(node, "ignore_missing", False):
+            if not _is_in_language(node):
                 what = type(node).__name__.lower()
                 raise jinja2.TemplateSyntaxError(
                     f"{what!r} is not in im2col's template language, let `variant` say it",
@@ -231,6 +240,12 @@ def _environment(kind: type[_Kind], templates: Path) -> _Kind:
     return environment
 
 
+def _is_in_language(node: nodes.Node) -> bool:
+    if isinstance(node, nodes.Tuple):  # the names of a loop, but no tuple to loop over
+        return node.ctx == "store"
+    return type(node) in _LANGUAGE and not getattr(node, "ignore_missing", False)
+
+
 def _line(node: nodes.Node) -> int:
     """The line of a node; Jinja gives some only to what is inside them."""
     return next((part.lineno for part in (node, *node.find_all(nodes.Node)) if part.lineno), 1)
@@ -267,12 +282,14 @@ def _render(environment: _Environment, name: str, variant: Variant) -> str:
     try:
         for piece in environment.get_template(name).generate(variant=variant):
             pieces.append(piece)
-            size += len(piece.encode())
+            size += len(piece)
             if size > environment.most_text:
-                raise jinja2.TemplateRuntimeError(f"over {_MOST_TEXT} bytes of output")
+                raise jinja2.TemplateRuntimeError(f"over {_MOST_TEXT} characters of output")
+        text = "".join(pieces)
+        text.encode()
     except Exception as error:  # Jinja, and the Python that it makes, raise nearly everything
         raise _worded(error, name) from error
-    return "".join(pieces)
+    return text
 
 
 def _worded(error: Exception, name: str) -> TemplateError:

@@ -12,5 +12,5 @@ def nearest(name: str, names: Iterable[str]) -> str:
     """What a misspelt name most likely means, the likeliest first; "" where nothing is near."""
     from difflib import get_close_matches  # only errors need it
 
-    near = get_close_matches(name, list(names), cutoff=0.5)
+    near = get_close_matches(name.lower(), list(names), cutoff=0.5)
     return f"nearest: {', '.join(near)}" if near else ""

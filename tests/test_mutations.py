@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from im2col_cli import activation, matrix
+from im2col_cli import activation, golden, matrix
 from im2col_cli.activation import ACTIVATIONS, ActivationKind, Parameter
 from im2col_cli.matrix import GOLDEN_MATRIX
 from im2col_cli.variant import Variant
@@ -352,9 +352,18 @@ MUTATIONS = [
 ]
 
 
-def failing(im2col: Im2col) -> set[str]:
-    outcomes = json.loads(im2col("check-goldens", "--format", "json").out)["outcomes"]
-    return {outcome["path"] for outcome in outcomes if outcome["status"] != "match"}
+@pytest.fixture
+def outcomes(monkeypatch: pytest.MonkeyPatch) -> list[golden.Outcome]:
+    """What the last check found, besides what it printed."""
+    found: list[golden.Outcome] = []
+    check = golden.check
+
+    def listen(*arguments: Any, **options: Any) -> list[golden.Outcome]:
+        found[:] = check(*arguments, **options)
+        return list(found)
+
+    monkeypatch.setattr(golden, "check", listen)
+    return found
 
 
 def named(out: str) -> set[str]:
@@ -363,12 +372,17 @@ def named(out: str) -> set[str]:
 
 def test_the_unedited_project_is_green(im2col: Im2col) -> None:
     assert im2col("check-goldens").code == 0
-    assert failing(im2col) == set()
+    outcomes = json.loads(im2col("check-goldens", "--format", "json").out)["outcomes"]
+    assert {outcome["status"] for outcome in outcomes} == {"match"}
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
 def test_the_gate_goes_red(
-    mutation: Mutation, project: Path, im2col: Im2col, monkeypatch: pytest.MonkeyPatch
+    mutation: Mutation,
+    project: Path,
+    im2col: Im2col,
+    outcomes: list[golden.Outcome],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     mutation.edit(project, monkeypatch)
     code, out, err = im2col("check-goldens")
@@ -378,4 +392,5 @@ def test_the_gate_goes_red(
     else:
         assert code == 1
         assert set() < named(out) <= mutation.goldens
-        assert len(mutation.goldens) == 1 or failing(im2col) == mutation.goldens
+        failing = {outcome.path for outcome in outcomes if outcome.status != golden.MATCH}
+        assert failing == mutation.goldens

@@ -323,7 +323,7 @@ def test_f32_inputs_of_every_magnitude_are_right_to_the_bound(name: str) -> None
 
 
 @pytest.mark.parametrize("name", BOUNDS)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(inputs=several(st.one_of(finite(), finite(20))))
 def test_every_f32_input_is_right_to_the_bound(name: str, inputs: list[float]) -> None:
     assert wrong(golden_function(name), REFERENCES[name], BOUNDS[name], inputs) == {}

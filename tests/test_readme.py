@@ -13,6 +13,8 @@ import pytest
 from rich.text import Text
 
 from docs import picture
+from im2col_cli.cases import CASES
+from im2col_cli.mutants import MUTANTS
 from tests.adapters import device
 from tests.conftest import ROOT, Im2col
 from tests.test_wgsl import Tint
@@ -68,6 +70,20 @@ def test_make_targets_of_the_readme_exist() -> None:
     makefile = (ROOT / "Makefile").read_text()
     for target in re.findall(r"^make ([a-z-]+)", "".join(blocks("sh")), re.MULTILINE):
         assert f"\n{target}:" in makefile
+
+
+def test_commands_of_the_readme_exist_with_their_options(im2col: Im2col) -> None:
+    lines = re.findall(r"^im2col ([^#\n]+)", "".join(blocks("sh")), re.MULTILINE)
+    assert len(lines) >= 4
+    for command, *arguments in map(str.split, lines):
+        code, out, _ = im2col(command, "--help")
+        assert code == 0
+        assert all(option in out for option in arguments if option.startswith("--"))
+
+
+def test_numbers_of_the_readme_are_those_of_the_code() -> None:
+    assert f"does parity see {len(MUTANTS)} mistakes?" in README
+    assert f"runs each variant on {len(CASES)} convolutions" in README
 
 
 def test_links_of_the_readme_lead_somewhere() -> None:

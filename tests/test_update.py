@@ -593,7 +593,7 @@ def test_rename_that_fails_leaves_every_golden_whole(
     number: int, project: Path, im2col: Im2col, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stale_clips(project)
-    im2col("render", "-o", "new")
+    im2col("render", "*/clip", "-o", "new")
     new = {path: (project / "new" / path).read_bytes() for path in CLIPS}
     old = snapshot(project / "goldens")
     with monkeypatch.context() as patch:
