@@ -16,7 +16,7 @@ update-goldens: .venv/gate ## Accept what the templates render
 
 test: .venv/test ## Run the tests
 	@$(BIN)/im2col adapters >/dev/null 2>&1 || .ci/adapter
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
 lint: .venv/test ## Check style and types
 	@$(BIN)/ruff check .

@@ -64,7 +64,7 @@ def test_no_kind_is_an_alias_of_another() -> None:
 
 
 def test_the_rows_are_these_in_this_order() -> None:
-    assert list(ACTIVATIONS) == [name for name, *_ in ROWS]
+    assert [row.name for row in activation._ROWS] == [name for name, *_ in ROWS]
     assert len(ACTIVATIONS) == 16
 
 
