@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from im2col_cli.activation import ACTIVATIONS
 from im2col_cli.conv import MOST_WORKGROUPS, Convolution
 
 Array = npt.NDArray[np.float64]
@@ -118,4 +119,6 @@ def tensors(case: Case, vec_size: int) -> Tensors:
 
 
 def parameters(activation: str) -> Mapping[str, float]:
-    return PARAMETERS.get(activation, {})
+    """The values to run with; the registry's defaults where none are chosen above."""
+    defaults = {slot.name: slot.default for slot in ACTIVATIONS[activation].parameters}
+    return PARAMETERS.get(activation, defaults)

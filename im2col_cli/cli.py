@@ -326,8 +326,8 @@ def adapters(runtime: str | None, form: str) -> int:
 @click.option(
     "--timeout",
     metavar="SECONDS",
-    type=click.FloatRange(min=0, min_open=True),
-    default=60.0,
+    type=click.IntRange(1, 86_400),
+    default=60,
     show_default=True,
     help="How long a driver may take for one step.",
 )
@@ -345,7 +345,7 @@ def parity(
     templates: Path | None,
     runtime: str | None,
     adapter: str | None,
-    timeout: float,
+    timeout: int,
     mutants: bool,
     record: Path | None,
     form: str,

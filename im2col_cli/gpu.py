@@ -191,6 +191,10 @@ def _enumerate_one(runtime: str, patience: float) -> list[tuple[Adapter, Any]]:
         with _quiet():
             handles = _patiently(gpu.enumerate_adapters_sync, patience)
             described = [(_describe(runtime, handle), handle) for handle in handles]
+    except TimeoutError as error:
+        raise GpuError(
+            f"cannot list adapters of {runtime}: {error}", "give the drivers more time"
+        ) from None
     except Exception as error:
         reason = _reason(error)
         raise GpuError(f"cannot list adapters of {runtime}: {reason}", HOW_TO_GET) from error

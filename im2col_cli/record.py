@@ -69,7 +69,11 @@ def read(path: Path) -> tuple[list[str], int]:
             else f"{_INTRODUCTION}{_HEADING.line}\n{_RULE}\n"
         )
     except (OSError, UnicodeDecodeError) as error:
-        raise FolderError(f"cannot read the record ({path}): {error}") from None
+        why = "not UTF-8" if isinstance(error, UnicodeDecodeError) else error.strerror
+        raise FolderError(
+            f"cannot read the record ({path}): {why}",
+            "name another file, or one that is not there yet",
+        ) from None
     lines = text.split("\n")
     if _HEADING.line not in lines or _RULE not in lines:
         raise FolderError(

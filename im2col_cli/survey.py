@@ -7,10 +7,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from im2col_cli import manifest, parity
+from im2col_cli import manifest, parity, reference
 from im2col_cli import mutants as rules
 from im2col_cli import record as records
-from im2col_cli.errors import GpuError
+from im2col_cli.errors import GpuError, UsageError
 from im2col_cli.gpu import Adapter, Device, open_device
 from im2col_cli.matrix import GOLDEN_MATRIX
 from im2col_cli.parity_report import Findings
@@ -30,8 +30,15 @@ class Place(NamedTuple):
 def variants(chosen: Sequence[Variant], templates: Path, place: Place) -> Findings:
     """Runs the variants on all cases, and their activations over their whole domains.
 
-    Raises GpuError where no device can run them.
+    Raises UsageError for an activation without a reference, and GpuError where no device can run
+    them.
     """
+    unknown = {v.activation.name for v in chosen} - reference.ORACLES.keys()
+    if unknown:
+        raise UsageError(
+            f"no reference for {', '.join(sorted(unknown))} (im2col_cli/reference.py)",
+            "add a row to ORACLES there: the activation in float64",
+        )
     kinds = {variant.structure.element_type: None for variant in chosen}
     devices = {kind: _open(kind, place) for kind in kinds}
     activations = {variant.activation.name: None for variant in chosen}

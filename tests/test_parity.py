@@ -818,3 +818,15 @@ def test_dawn_on_swiftshader_has_no_f16() -> None:
     message, hint = done.stderr.splitlines()
     assert "no adapter has shader-f16 (dawn: SwiftShader" in message
     assert "f32-*/*" in hint
+
+
+def test_an_activation_without_a_reference_is_named(
+    monkeypatch: pytest.MonkeyPatch, im2col: Im2col
+) -> None:
+    monkeypatch.delitem(reference.ORACLES, "erf")
+    assert im2col("parity", "erf", "relu") == (
+        2,
+        "",
+        "error: no reference for erf (im2col_cli/reference.py)\n"
+        "  add a row to ORACLES there: the activation in float64\n",
+    )
