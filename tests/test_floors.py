@@ -18,6 +18,7 @@ FLOORS = (
         "diagnostics",
         "errors",
         "screen",
+        "tokens",
         "ulp",
         "wgsl",
         "words",
@@ -31,16 +32,23 @@ FLOORS = (
     ("explain_report", "parity_report", "validation_report"),
     ("record",),
     ("survey",),
+    ("options",),
+    ("gate_commands", "model_commands", "proof_commands"),
     ("cli",),
     # The package is what its users see of all the others, which do without it.
     ("__init__", "__main__"),
 )
 
 LIBRARIES = {
-    "cli": {"click"},
+    "tokens": {"pygments"},
     "render": {"jinja2"},
     "screen": {"rich"},
     "model": {"google", "onnx"},
+    # The command line, a module a topic.
+    **{
+        name: {"click"}
+        for name in ("cli", "gate_commands", "model_commands", "options", "proof_commands")
+    },
     # Arrays are what these modules speak of.
     **{name: {"numpy"} for name in ("api", "cases", "kernel", "parity", "reference", "ulp")},
 }
