@@ -80,6 +80,11 @@ def compose(rendered: Mapping[Variant, str], base: str = "") -> str:
     return _HEAD + ",\n".join(lines[name] for name in sorted(lines)) + _TAIL
 
 
+def fingerprint(rendered: Mapping[Variant, str]) -> str:
+    """The SHA-256 of what engines load: every record and, by its hash in there, every text."""
+    return hashlib.sha256(compose(rendered).encode()).hexdigest()
+
+
 def records(text: str) -> dict[str, Record]:
     """The records of a manifest by variant, however it is laid out; of a broken one, those lines
     that can be read.

@@ -52,9 +52,9 @@ _HEADING = Row(
 _RULE = "|---" * len(_HEADING) + "|"
 
 
-def rows(findings: Findings, date: str, manifest_sha256: str) -> list[Row]:
+def rows(findings: Findings, date: str, fingerprint: str) -> list[Row]:
     """A row for each element type that ran."""
-    return [_row(findings, kind, date, manifest_sha256) for kind in findings.adapters]
+    return [_row(findings, kind, date, fingerprint) for kind in findings.adapters]
 
 
 def read(path: Path) -> tuple[list[str], int]:
@@ -102,7 +102,7 @@ def _key(line: str) -> tuple[str, ...]:
     return tuple(cell.strip() for cell in line.split("|")[1:4])
 
 
-def _row(findings: Findings, kind: str, date: str, manifest_sha256: str) -> Row:
+def _row(findings: Findings, kind: str, date: str, fingerprint: str) -> Row:
     adapter = findings.adapters[kind]
     runs = [run for run in findings.runs if run.variant.structure.element_type == kind]
     sweeps = [sweep for sweep in findings.sweeps if sweep.element_type == kind]
@@ -116,7 +116,7 @@ def _row(findings: Findings, kind: str, date: str, manifest_sha256: str) -> Row:
         date,
         adapter.driver or "-",
         compiler(adapter.runtime),
-        manifest_sha256[:12],
+        fingerprint[:12],
         f"{len(variants - bad)} of {len(variants)}",
         _worst([run.comparison.worst for run in runs]),
         f"{good} of {len(sweeps)}",

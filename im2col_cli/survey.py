@@ -1,7 +1,6 @@
 """Parity of many variants, or of all mutants: opens the devices, and shows how far the work is."""
 
 import datetime
-import hashlib
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -82,10 +81,9 @@ def check_record(path: Path) -> None:
 
 def record(findings: Findings, path: Path, templates: Path) -> None:
     """Puts the findings into the table of adapters in `path`. Raises FolderError."""
-    text = manifest.compose(render(GOLDEN_MATRIX, templates))
-    sha256 = hashlib.sha256(text.encode()).hexdigest()
+    fingerprint = manifest.fingerprint(render(GOLDEN_MATRIX, templates))
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    records.write(path, records.rows(findings, today, sha256))
+    records.write(path, records.rows(findings, today, fingerprint))
 
 
 def _open(element_type: str, place: Place) -> Device:
