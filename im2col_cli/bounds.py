@@ -7,7 +7,7 @@ cannot show that; sums of products of named sizes can, exactly.
 
 from collections import Counter
 from collections.abc import Iterable
-from functools import cache
+from functools import lru_cache
 
 # What is multiplied, sorted; and a sum of such products, each times an integer, sorted.
 Monomial = tuple[str, ...]
@@ -84,10 +84,10 @@ def _named(monomial: Monomial) -> Monomial:
     return tuple(sorted(part for name in monomial for part in _AT_MOST.get(name, (name,))))
 
 
-@cache
+@lru_cache(maxsize=4096)
 def _largest(monomial: Monomial, tensors: Tensors) -> int:
     """Every tensor that has some of the factors bounds their product, as all sizes are positive."""
-    options = [_ANY_U32 ** len(monomial)]
+    options: list[int] = [_ANY_U32 ** len(monomial)]
     for sizes, elements in tensors:
         rest = Counter(monomial) - Counter(sizes)
         if rest.total() < len(monomial):
@@ -95,7 +95,9 @@ def _largest(monomial: Monomial, tensors: Tensors) -> int:
     return min(options)
 
 
-def _divided(term: tuple[Monomial, int], divisor: tuple[Monomial, int]) -> tuple[Monomial, int] | None:
+def _divided(
+    term: tuple[Monomial, int], divisor: tuple[Monomial, int]
+) -> tuple[Monomial, int] | None:
     (monomial, factor), (names, number) = term, divisor
     if Counter(names) - Counter(monomial) or factor % number:
         return None

@@ -210,7 +210,8 @@ class Evaluator:
             result: Value = self.ask("call", name, given, self.control, self.in_loop)
             return result
         if name == "bitcast":
-            target = self.type_of(node.callee.templates[0]) if _has_type(node.callee) else UNKNOWN
+            into = node.callee.templates[:1]
+            target = self.type_of(into[0]) if into and isinstance(into[0], Name) else UNKNOWN
             return top(target, uniform=all(argument.uniform for argument in arguments))
         made = self.type_of(node.callee)
         if made != UNKNOWN or intrinsics.vector_width(name) or name == "array":
@@ -227,7 +228,9 @@ class Evaluator:
             width = intrinsics.vector_width(node.callee.text)
             made = Type(given.name, width) if width else Type("array", element=given)
             scalar = Type(given.name)
-        converts = bool(node.callee.templates) or intrinsics.named_type(node.callee.text) is not None
+        converts = (
+            bool(node.callee.templates) or intrinsics.named_type(node.callee.text) is not None
+        )
         values = [
             self.wanted(argument, value, scalar, converts=converts)
             for argument, value in zip(node.arguments, arguments, strict=True)
@@ -262,7 +265,11 @@ class Evaluator:
             agree = left.uniform and right.uniform
             return top(BOOL, uniform=agree, source=left.source or right.source)
         return self.operated(
-            node.at, node.operator, (node.left, node.right), self.value(node.left), self.value(node.right)
+            node.at,
+            node.operator,
+            (node.left, node.right),
+            self.value(node.left),
+            self.value(node.right),
         )
 
     def operated(
@@ -281,9 +288,7 @@ class Evaluator:
         right = self.wanted(sides[1], right, type_)
         if operator in _COMPARISONS:
             agree = left.uniform and right.uniform
-            return top(
-                Type("bool", type_.width), uniform=agree, source=left.source or right.source
-            )
+            return top(Type("bool", type_.width), uniform=agree, source=left.source or right.source)
         self.see(at, "binary", operator, type_, [left, right])
         names = [side.text if isinstance(side, Name) else None for side in sides]
         return operated(
@@ -363,7 +368,3 @@ def _literal_type(text: str) -> Type:
         suffix = text[-1] if not is_hex or "p" in text.lower() else ""
         return Type({"f": "f32", "h": "f16"}.get(suffix, "float"))
     return Type({"u": "u32", "i": "i32"}.get(text[-1], "int"))
-
-
-def _has_type(callee: Name) -> bool:
-    return bool(callee.templates) and isinstance(callee.templates[0], Name)

@@ -5,6 +5,7 @@ it; where a turn leads out of that, it is anything, and the function is gone thr
 """
 
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from im2col_cli.expressions import Evaluator, Question, Scope, World, root_of
@@ -254,7 +255,7 @@ class _Frame(Evaluator):
         for part in node.initial:
             self._statement(part)
         exits = _Exits(is_loop=True, apart=node.at in self._left)
-        changed = [name for name in sorted(_changed_in(node)) if name in self.scope]
+        changed = [name for name in _changed_in(node) if name in self.scope]
         for name in changed:
             value = self.scope[name]
             self._forget(name)
@@ -312,12 +313,13 @@ _STATEMENTS: dict[type, Callable[[_Frame, Any], bool]] = {
 }
 
 
-def _changed_in(node: Loop) -> set[str]:
-    """The variables that a loop assigns to, or has an address taken of."""
+@lru_cache(maxsize=1024)
+def _changed_in(node: Loop) -> list[str]:
+    """The variables that a loop assigns to, or takes the address of."""
     found = set()
     for part in nodes((node.body, node.update)):
         if isinstance(part, Assign):
             found.add(root_of(part.target))
         elif isinstance(part, Unary) and part.operator == "&":
             found.add(root_of(part.operand))
-    return found
+    return sorted(found)

@@ -26,7 +26,9 @@ _MOST_INVOCATIONS = 256
 
 _SHORT = {"f": "f32", "h": "f16", "u": "u32", "i": "i32"}
 _SCALARS = ("f32", "f16", "u32", "i32", "bool")
-_VECTORS = {f"vec{width}{letter}": Type(_SHORT[letter], width) for width in (2, 3, 4) for letter in "fhui"}
+_VECTORS = {
+    f"vec{width}{letter}": Type(_SHORT[letter], width) for width in (2, 3, 4) for letter in "fhui"
+}
 
 _TO_SCALAR = ("dot", "length", "distance", "determinant")
 _TO_BOOL = ("all", "any")
@@ -211,4 +213,3 @@ _ALIKE = (
     *("all", "any", "arrayLength", "determinant"),
 )
 _KNOWN = {*_RANGES, *_ALIKE}
-

@@ -103,8 +103,10 @@ def _literal_round_trip(seen: Seen) -> str:
     text, type_ = seen.name, seen.type.name
     if type_ in INTEGERS:
         least = {"u32": 2**32, "i32": 2**31}.get(type_, 2**63)
-        return f"{_short(text)} is out of range of {type_}" if literals.number(text) >= least else ""
-    if type_ not in ("f16", "f32") or literals.survives(text, type_):
+        return (
+            f"{_short(text)} is out of range of {type_}" if literals.number(text) >= least else ""
+        )
+    if type_ not in ("f16", "f32") or literals.survives(text, type_) or literals.near(text, type_):
         return ""
     value = literals.rounded(literals.number(text), type_)
     if isinf(value):
@@ -153,7 +155,9 @@ def _index_overflow(seen: Seen) -> str:
     peak = max((value.peak for value in seen.values), default=0)
     if not peak:
         return ""
-    return f"this index can reach 2^{log2(peak):.3g}: with sizes that bindings allow, it wraps around"
+    return (
+        f"this index can reach 2^{log2(peak):.3g}: with sizes that bindings allow, it wraps around"
+    )
 
 
 def _range(value: Value) -> str:
@@ -184,7 +188,7 @@ RULES = (
     ),
     Rule(
         "clamp-bounds",
-        "clamp of floats may be the median of its arguments, which is another value where low > high.",
+        "clamp of floats may be the median of its arguments: another value where low > high.",
         "call",
         _clamp_bounds,
         "fn f(v: f32, low: f32, high: f32) -> f32 {\n    return clamp(v, low, high);\n}\n",
@@ -192,8 +196,8 @@ RULES = (
     ),
     Rule(
         "literal-round-trip",
-        "A literal is another number in its type: it is out of range, or as short as can be the type"
-        " writes it otherwise. What is exact, or nearest to a known constant, is good.",
+        "A literal that, read in its type and written again as short as can be, is another decimal,"
+        " or out of range. One that is exact or nearest to a known constant is good.",
         "literal",
         _literal_round_trip,
         "fn f(v: f32) -> f32 {\n    return v + 16777217.0;\n}\n",

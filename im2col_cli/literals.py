@@ -3,7 +3,6 @@
 import struct
 from decimal import Decimal
 from fractions import Fraction
-from functools import cache
 from math import e, inf, isinf, log, pi, sqrt
 from typing import NamedTuple
 
@@ -148,7 +147,6 @@ def near(text: str, type_name: str) -> Near | None:
     return min(found, key=lambda constant: constant.distance, default=None)
 
 
-@cache
 def _ordinal(value: float, type_name: str) -> int:
     """Positive numbers of a type, counted: neighbours differ by 1."""
     number_format, bits_format, _ = _FORMATS[type_name]

@@ -19,7 +19,7 @@ from im2col_cli.tree import Alias, At, Declaration, Declare, Function, Struct
 from im2col_cli.values import UNKNOWN, Type, Value, top
 
 Judge = Callable[[Seen], Iterable[tuple[str, str]]]
-_Situation = tuple[Declaration, tuple[Value, ...], bool, bool]
+_Situation = tuple[Function | Declare, tuple[Value, ...], bool, bool]
 
 # WebGPU's default limit of a storage binding, in bytes.
 _MOST_BOUND = 128 << 20
@@ -176,14 +176,20 @@ class _Module:
                 tensors.append((sizes, _MOST_BOUND // (2 if element.name == "f16" else 4)))
         return tuple(tensors)
 
-    def _call(
-        self, name: str, arguments: tuple[Value, ...], control: bool, in_loop: bool
-    ) -> Value:
+    def _call(self, name: str, arguments: tuple[Value, ...], control: bool, in_loop: bool) -> Value:
+        """Of a name that has a signature."""
         self._called.add(name)
-        return self._entry(self._declarations[name], arguments, control, in_loop)
+        function = self._declarations[name]
+        if not isinstance(function, Function):
+            return top(UNKNOWN)
+        return self._entry(function, arguments, control, in_loop)
 
     def _entry(
-        self, declaration: Declaration, arguments: tuple[Value, ...], control: bool, in_loop: bool
+        self,
+        declaration: Function | Declare,
+        arguments: tuple[Value, ...],
+        control: bool,
+        in_loop: bool,
     ) -> Value:
         """The result of a function or value; of one that needs itself, anything."""
         if declaration in self._running:
@@ -204,12 +210,15 @@ class _Module:
         return all(self.answer(question) == answer for question, answer in entry.asked.items())
 
     def _new_entry(
-        self, declaration: Declaration, arguments: tuple[Value, ...], control: bool, in_loop: bool
+        self,
+        declaration: Function | Declare,
+        arguments: tuple[Value, ...],
+        control: bool,
+        in_loop: bool,
     ) -> Entry:
-        if isinstance(declaration, Function):
-            return flow.go_through(declaration, arguments, self, control=control, in_loop=in_loop)
-        assert isinstance(declaration, Declare)
-        return flow.evaluate(declaration, self)
+        if isinstance(declaration, Declare):
+            return flow.evaluate(declaration, self)
+        return flow.go_through(declaration, arguments, self, control=control, in_loop=in_loop)
 
 
 def _declarations(text: str) -> Iterator[tuple[int, Declaration]]:

@@ -144,7 +144,7 @@ def upper(value: Value) -> Bound | None:
     """The bound, also of what has but a number for one; None where it may be anything."""
     if value.bound is not None:
         return value.bound
-    if value.type.name in INTEGERS and 0 <= value.low and value.high < limits(value.type)[1]:
+    if value.type.name in INTEGERS and value.low >= 0 and value.high < limits(value.type)[1]:
         return bounds.constant(int(value.high))
     return None
 
@@ -167,16 +167,15 @@ def limited(value: Value, low: float, high: float) -> Value:
     """The value with that range. What a float cannot hold is infinite; an integer wraps around."""
     least, most = limits(value.type)
     if value.type.name in FLOATS:
-        return value._replace(
-            low=low if low >= least else -inf, high=high if high <= most else inf
-        )
+        return value._replace(low=low if low >= least else -inf, high=high if high <= most else inf)
     return value._replace(low=low, high=high) if least <= low and high <= most else value
 
 
 def _integers(operator: str, a: Value, b: Value, base: Value, tensors: Tensors) -> Value:
     least, most = limits(base.type)
-    if a.low == a.high and b.low == b.high and (operator in "+-*" or (a.low >= 0 and b.low > 0)):
-        exact = _EXACT.get(operator, lambda *_: inf)(int(a.low), int(b.low))
+    is_whole = operator in "+-*" or (operator in _EXACT and a.low >= 0 and b.low > 0)
+    if is_whole and a.low == a.high and b.low == b.high:
+        exact = _EXACT[operator](int(a.low), int(b.low))
         if least <= exact <= most:
             return base._replace(low=exact, high=exact)
     bound = _bound(operator, a, b)
