@@ -57,8 +57,8 @@ class World(Protocol):
 
 
 class Evaluator:
-    """`asked` is all that was to be known of the module, with its answers; `hazards` are by rule
-    and place.
+    """`asked` is all that was to be known of the module, with its answers, in order; `used` is what
+    of it the last time through wanted. `hazards` are by rule and place.
 
     `scope` has the values of names, and what conditions tell of paths, such as `src.x`.
     """
@@ -69,12 +69,14 @@ class Evaluator:
         self.in_loop = in_loop
         self.scope: Scope = {}
         self.asked: dict[Question, Any] = {}
+        self.used: set[Question] = set()
         self.hazards: dict[tuple[str, At], str] = {}
         self._shared: set[str] = set()
 
     def ask(self, *question: Any) -> Any:
         if question not in self.asked:
             self.asked[question] = self._world.answer(question)
+        self.used.add(question)
         return self.asked[question]
 
     def see(

@@ -49,6 +49,7 @@ class Entry(NamedTuple):
 
     result: Value
     asked: dict[Question, Any]
+    used: set[Question]
     hazards: dict[tuple[str, At], str]
 
 
@@ -71,14 +72,14 @@ def go_through(
     while True:
         result = frame.call(function, given)
         if not frame.surprised:
-            return Entry(result, frame.asked, frame.hazards)
+            return Entry(result, frame.asked, frame.used, frame.hazards)
 
 
 def evaluate(declaration: Declare, world: World) -> Entry:
     """The value of a declaration of a module."""
     frame = _Frame(world, control=True, in_loop=False)
     result = frame.initial(declaration)
-    return Entry(result, frame.asked, frame.hazards)
+    return Entry(result, frame.asked, frame.used, frame.hazards)
 
 
 def inputs(function: Function, types: Iterable[Type], invocations: int) -> tuple[Value, ...]:
@@ -99,6 +100,7 @@ class _Frame(Evaluator):
     def call(self, function: Function, arguments: tuple[Value, ...]) -> Value:
         self.surprised = False
         self.hazards = {}
+        self.used = set()
         self.control = self._begun
         self._apart = False
         self._exits: list[_Exits] = []

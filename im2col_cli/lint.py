@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from im2col_cli import lint_rules
+from im2col_cli.cursor import SyntaxProblem
 from im2col_cli.diagnostics import HAZARD, Diagnostic
 from im2col_cli.errors import TemplateError
 from im2col_cli.render import Source, source_lines
 from im2col_cli.shader import Hazard, Reader
-from im2col_cli.syntax import SyntaxProblem
 from im2col_cli.variant import Variant
 from im2col_cli.words import nearest
 

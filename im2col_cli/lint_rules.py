@@ -1,13 +1,13 @@
 """The rules of the lint: what each is about, an example that it finds and one that it does not."""
 
 from collections.abc import Callable, Iterable
-from math import isinf, log2
+from math import copysign, inf, isinf, log2
 from typing import NamedTuple
 
 from im2col_cli import literals
 from im2col_cli.expressions import Seen
 from im2col_cli.intrinsics import BARRIERS
-from im2col_cli.values import FLOATS, INTEGERS, Value
+from im2col_cli.values import F32_MAX, FLOATS, INTEGERS, Value
 
 # exp(x) and its like exceed f32 beyond this; WGSL leaves tanh open from about 88 on.
 _LARGEST_EXPONENT = 88.72
@@ -161,7 +161,11 @@ def _index_overflow(seen: Seen) -> str:
 
 
 def _range(value: Value) -> str:
-    return f"{value.low:.4g}" if value.low == value.high else f"{value.low:.4g} to {value.high:.4g}"
+    """What is as large as f32 can be is not told from what is larger."""
+    low, high = (
+        copysign(inf, end) if abs(end) >= F32_MAX else end for end in (value.low, value.high)
+    )
+    return f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"
 
 
 def _short(text: str) -> str:

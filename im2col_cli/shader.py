@@ -12,9 +12,9 @@ from math import prod
 from typing import Any, NamedTuple
 
 from im2col_cli import bounds, flow, syntax
+from im2col_cli.cursor import SyntaxProblem
 from im2col_cli.expressions import Evaluator, Question, Seen
 from im2col_cli.flow import Entry
-from im2col_cli.syntax import SyntaxProblem
 from im2col_cli.tree import Alias, At, Declaration, Declare, Function, Struct
 from im2col_cli.values import UNKNOWN, Type, Value, top
 
@@ -70,7 +70,8 @@ class _Module:
             self._declarations[declaration.name] = declaration
             self._lines[declaration] = line
         self._answers: dict[Question, Any] = {}
-        self._found: list[tuple[Declaration, Entry]] = []
+        self._entries: dict[Question, tuple[Declaration, Entry]] = {}
+        self._roots: list[Question] = []
         self._running: set[Declaration] = set()
         self._called: set[str] = set()
         self._steps = 0
@@ -80,23 +81,38 @@ class _Module:
         functions = [f for f in self._declarations.values() if isinstance(f, Function)]
         for name, declaration in self._declarations.items():
             if isinstance(declaration, Declare):
-                self.answer(("value", name))
+                self._begin(("value", name))
         starts = [f for f in functions if {a.name for a in f.attributes} & {*_STAGES}]
         for function in starts:
             self._start(function)
         for function in functions:
             if function not in starts and function.name not in self._called:
                 types = self.answer(("signature", function.name))
-                self.answer(("call", function.name, tuple(map(top, types)), True, False))
+                self._begin(("call", function.name, tuple(map(top, types)), True, False))
 
     def hazards(self) -> list[Hazard]:
         found: dict[tuple[str, int, int], Hazard] = {}
-        for declaration, entry in self._found:
+        for declaration, entry in self._reached():
             for (rule, at), message in entry.hazards.items():
                 line = at.line + self._lines[declaration]
                 hazard = Hazard(rule, message, line, at.column)
                 found.setdefault((rule, line, at.column), hazard)
         return sorted(found.values(), key=lambda hazard: (hazard.line, hazard.column, hazard.rule))
+
+    def _begin(self, question: Question) -> None:
+        self._roots.append(question)
+        self.answer(question)
+
+    def _reached(self) -> Iterator[tuple[Declaration, Entry]]:
+        """What the roots come to, without what was only tried on the way."""
+        pending, seen = self._roots[::-1], set(self._roots)
+        while pending:
+            question = pending.pop()
+            if question in self._entries:
+                declaration, entry = self._entries[question]
+                yield declaration, entry
+                pending += entry.used - seen
+                seen |= entry.used
 
     def _start(self, function: Function) -> None:
         frame = Evaluator(self, control=True, in_loop=False)
@@ -108,7 +124,8 @@ class _Module:
         ]
         invocations = int(min(prod(sizes), 2**16)) if sizes else 1
         types = self.answer(("signature", function.name))
-        self._entry(function, flow.inputs(function, types, invocations), True, False)
+        given = flow.inputs(function, types, invocations)
+        self._begin(("call", function.name, given, True, False))
 
     # What functions ask of the module around them.
 
@@ -130,7 +147,7 @@ class _Module:
         declaration = self._declarations.get(name)
         if not isinstance(declaration, Declare):
             return None
-        value = self._entry(declaration, (), True, False)
+        value = self._entry(("value", name), (declaration, (), True, False))
         if declaration.kind == "const":
             return value
         if declaration.kind == "override":
@@ -182,27 +199,22 @@ class _Module:
         function = self._declarations[name]
         if not isinstance(function, Function):
             return top(UNKNOWN)
-        return self._entry(function, arguments, control, in_loop)
+        question = ("call", name, arguments, control, in_loop)
+        return self._entry(question, (function, arguments, control, in_loop))
 
-    def _entry(
-        self,
-        declaration: Function | Declare,
-        arguments: tuple[Value, ...],
-        control: bool,
-        in_loop: bool,
-    ) -> Value:
+    def _entry(self, question: Question, situation: _Situation) -> Value:
         """The result of a function or value; of one that needs itself, anything."""
+        declaration = situation[0]
         if declaration in self._running:
             return top(UNKNOWN)
         self._running.add(declaration)
-        situation = (declaration, arguments, control, in_loop)
         known = self._reader.entries[situation]
         entry = next((entry for entry in known if self._fits(entry)), None)
         if entry is None:
             entry = self._new_entry(*situation)
             known.append(entry)
         self._running.remove(declaration)
-        self._found.append((declaration, entry))
+        self._entries[question] = (declaration, entry)
         return entry.result
 
     def _fits(self, entry: Entry) -> bool:
