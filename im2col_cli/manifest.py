@@ -21,8 +21,8 @@ from im2col_cli import interface, wgsl
 from im2col_cli.variant import Variant
 
 FILE = "manifest.json"
-_FORMAT = 1
-_HEAD = f'{{\n"format": {_FORMAT},\n"variants": [\n'
+FORMAT = 1
+_HEAD = f'{{\n"format": {FORMAT},\n"variants": [\n'
 _TAIL = "\n]\n}\n"
 
 Record = dict[str, Any]

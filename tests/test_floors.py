@@ -26,14 +26,14 @@ FLOORS = (
     ("folders", "graph", "interface", "mutants", "storage"),
     ("cpp_enum", "fusion", "inline", "variant", "window"),
     ("conv", "enum_report", "gpu", "manifest", "matrix", "render", "shapes"),
-    ("cases", "compilers", "golden", "kernel", "model", "reference", "selection"),
-    ("api", "convolutions", "hunks", "parity", "validation"),
-    ("explain", "machine", "report"),
-    ("explain_report", "parity_report", "validation_report"),
+    ("about", "cases", "compilers", "golden", "kernel", "model", "reference", "selection"),
+    ("api", "convolutions", "hunks", "parity", "probe", "validation"),
+    ("doctor", "explain", "machine", "report"),
+    ("doctor_report", "explain_report", "parity_report", "validation_report"),
     ("record",),
-    ("survey",),
+    ("completion", "survey"),
     ("options",),
-    ("gate_commands", "model_commands", "proof_commands"),
+    ("gate_commands", "model_commands", "proof_commands", "setup_commands"),
     ("cli",),
     # The package is what its users see of all the others, which do without it.
     ("__init__", "__main__"),
@@ -47,7 +47,10 @@ LIBRARIES = {
     # The command line, a module a topic.
     **{
         name: {"click"}
-        for name in ("cli", "gate_commands", "model_commands", "options", "proof_commands")
+        for name in (
+            *("cli", "completion", "options"),
+            *("gate_commands", "model_commands", "proof_commands", "setup_commands"),
+        )
     },
     # Arrays are what these modules speak of.
     **{name: {"numpy"} for name in ("api", "cases", "kernel", "parity", "reference", "ulp")},
