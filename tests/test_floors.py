@@ -34,16 +34,19 @@ FLOORS = (
     ("conv", "enum_report", "expressions", "gpu", "manifest", "matrix", "render", "shapes"),
     ("flow", "lint_rules"),
     ("shader",),
-    ("cases", "compilers", "golden", "kernel", "lint", "model", "reference", "selection"),
-    ("api", "causes", "convolutions", "hunks", "parity", "since", "validation"),
-    ("explain", "guard", "review"),
-    ("explain_report", "machine", "report"),
+    (
+        *("about", "cases", "compilers", "golden", "kernel", "lint", "model", "reference"),
+        "selection",
+    ),
+    ("api", "causes", "convolutions", "hunks", "parity", "probe", "since", "validation"),
+    ("doctor", "explain", "guard", "review"),
+    ("doctor_report", "explain_report", "machine", "report"),
     ("markdown", "parity_report", "validation_report"),
     ("lint_report",),
     ("record",),
-    ("survey",),
+    ("completion", "survey"),
     ("options",),
-    ("gate_commands", "model_commands", "proof_commands"),
+    ("gate_commands", "model_commands", "proof_commands", "setup_commands"),
     ("cli",),
     # The package is what its users see of all the others, which do without it.
     ("__init__", "__main__"),
@@ -57,7 +60,10 @@ LIBRARIES = {
     # The command line, a module a topic.
     **{
         name: {"click"}
-        for name in ("cli", "gate_commands", "model_commands", "options", "proof_commands")
+        for name in (
+            *("cli", "completion", "options"),
+            *("gate_commands", "model_commands", "proof_commands", "setup_commands"),
+        )
     },
     # Arrays are what these modules speak of.
     **{name: {"numpy"} for name in ("api", "cases", "kernel", "parity", "reference", "ulp")},
