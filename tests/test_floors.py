@@ -23,7 +23,7 @@ FLOORS = (
         "wgsl",
         "words",
     ),
-    ("folders", "graph", "interface", "mutants", "storage"),
+    ("folders", "graph", "interface", "mutants", "revisions", "storage"),
     ("cpp_enum", "fusion", "inline", "variant", "window"),
     ("conv", "enum_report", "gpu", "manifest", "matrix", "render", "shapes"),
     ("cases", "compilers", "golden", "kernel", "model", "reference", "selection"),
