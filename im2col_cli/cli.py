@@ -64,11 +64,18 @@ def _models() -> Sequence[click.Command]:
     return COMMANDS
 
 
+def _page() -> Sequence[click.Command]:
+    from im2col_cli.page_commands import COMMANDS
+
+    return COMMANDS
+
+
 # In the order of --help. Only the module of the command that runs is imported.
 _MODULES: dict[str, Callable[[], Sequence[click.Command]]] = {
     **dict.fromkeys(("list", "render", "check-goldens"), _gate),
     **dict.fromkeys(("validate", "adapters", "parity"), _proof),
     **dict.fromkeys(("explain", "check-enum"), _models),
+    "page": _page,
 }
 
 

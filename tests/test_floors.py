@@ -23,17 +23,17 @@ FLOORS = (
         "wgsl",
         "words",
     ),
-    ("folders", "graph", "interface", "mutants", "revisions", "storage"),
+    ("folders", "graph", "highlight", "interface", "mutants", "revisions", "storage"),
     ("cpp_enum", "fusion", "inline", "variant", "window"),
     ("conv", "enum_report", "gpu", "manifest", "matrix", "render", "shapes"),
     ("cases", "compilers", "golden", "kernel", "model", "reference", "selection"),
     ("api", "convolutions", "hunks", "parity", "validation"),
-    ("explain", "machine", "report"),
-    ("explain_report", "parity_report", "validation_report"),
+    ("explain", "machine", "plots", "report"),
+    ("explain_report", "page", "parity_report", "validation_report"),
     ("record",),
     ("survey",),
     ("options",),
-    ("gate_commands", "model_commands", "proof_commands"),
+    ("gate_commands", "model_commands", "page_commands", "proof_commands"),
     ("cli",),
     # The package is what its users see of all the others, which do without it.
     ("__init__", "__main__"),
@@ -41,16 +41,24 @@ FLOORS = (
 
 LIBRARIES = {
     "tokens": {"pygments"},
+    # WGSL from templates in a sandbox, and a page of our own: two environments, nothing shared.
     "render": {"jinja2"},
+    "page": {"jinja2"},
     "screen": {"rich"},
     "model": {"google", "onnx"},
     # The command line, a module a topic.
     **{
         name: {"click"}
-        for name in ("cli", "gate_commands", "model_commands", "options", "proof_commands")
+        for name in (
+            *("cli", "gate_commands", "model_commands", "options", "page_commands"),
+            "proof_commands",
+        )
     },
     # Arrays are what these modules speak of.
-    **{name: {"numpy"} for name in ("api", "cases", "kernel", "parity", "reference", "ulp")},
+    **{
+        name: {"numpy"}
+        for name in ("api", "cases", "kernel", "parity", "plots", "reference", "ulp")
+    },
 }
 
 HEAVY = {"numpy", "onnx", "pygments", "rich", "wgpu", "wgpudawn"}
