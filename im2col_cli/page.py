@@ -24,7 +24,11 @@ if TYPE_CHECKING:
     from im2col_cli.plots import Plot
 
 _PARTS = Path(__file__).resolve().parent / "page"
-_SCRIPTS = ("diff.js", "golden.js", "model.js", "finder.js", "page.js", "oracle.js", "runner.js")
+_SCRIPTS = (
+    *("diff.js", "golden.js", "model.js", "finder.js", "page.js"),
+    *("oracle.js", "kernel.js", "runner.js", "panel.js"),
+)
+_STYLES = ("page.css", "runner.css")
 
 # Names that a base's manifest may bring in.
 _NAME = re.compile(r"[a-z0-9_-]{1,60}/[a-z0-9_]{1,60}")
@@ -95,13 +99,16 @@ def document(
     run: Mapping[str, Any] | None = None,
 ) -> str:
     """The page of the rendered goldens. `run` is what the part that runs them needs to know."""
-    scripts = [_part(name) for name in _SCRIPTS if (_PARTS / name).is_file()]
+    scripts, styles = (
+        [_part(name) for name in names if (_PARTS / name).is_file()]
+        for names in (_SCRIPTS, _STYLES)
+    )
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     return environment.from_string(_part("page.html.jinja")).render(
         policy=_policy(scripts),
-        style=_part("page.css").strip(),
+        styles=styles,
         axes=_AXES,
         activations=tuple(dict.fromkeys(variant.activation.name for variant in texts)),
         count=len(texts),
@@ -148,9 +155,9 @@ def data(
 
 
 def _json(value: Any) -> str:
-    """JSON that can stand in a <script>: no text in it ends that, or begins a comment."""
+    """JSON that can stand in a <script>: nothing in it ends that, or begins a comment."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return text.replace("</", r"<\/").replace("<!--", r"\u003c!--")
+    return text.replace("<", r"\u003c")
 
 
 def _policy(scripts: Iterable[str]) -> str:

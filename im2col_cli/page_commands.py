@@ -66,14 +66,13 @@ def _figures(
     templates: Path, runtime: str | None, adapter: str | None, no_measure: bool
 ) -> "Figures":
     """All plots that can be made here. An adapter that was asked for must be there."""
-    from im2col_cli.activation import ACTIVATIONS
     from im2col_cli.page import Figures
 
     try:
-        from im2col_cli import gpu, plots, survey
+        from im2col_cli import gpu, plots, reference, survey
     except ImportError:
         return Figures({}, _NO_NUMPY)
-    curves = {name: [plots.curve(name)] for name in ACTIVATIONS}
+    curves = {name: [plots.curve(name)] for name in reference.ORACLES}
     if no_measure:
         return Figures(curves, f"The errors were not measured (--no-measure). {_HOW_TO_MEASURE}")
     try:

@@ -15,6 +15,7 @@ from im2col_cli import cases, reference
 from im2col_cli.activation import ACTIVATIONS
 from im2col_cli.parity import Swept
 from im2col_cli.ulp import ulp
+from im2col_cli.words import counted
 
 Array = npt.NDArray[np.float64]
 
@@ -106,9 +107,9 @@ def error(name: str, found: Swept, where: str) -> Plot:
             f'<text class="exact" x="{middle:g}" y="110" text-anchor="middle">exact</text>'
         )
     caption = (
-        f"{name} over all {off.size:,} finite f16 inputs, the worst error in each column: at most"
-        f" {float(off.max()):.4g} ULP of f16, where 0.5 is correct rounding;"
-        f" {outside or 'none'} outside the bound. Measured on {where}."
+        f"Error of {name} over all {off.size:,} finite f16 inputs, the worst in each column: at"
+        f" most {float(off.max()):.4g} ULP of f16, where 0.5 is correct rounding;"
+        f" {counted(outside, 'result')} outside the bound. Measured on {where}."
     )
     return Plot(_svg(f"Error of {name} in ULP over all f16 inputs", drawn), caption)
 
@@ -139,14 +140,15 @@ def _ticks(low: float, high: float) -> list[float]:
     """Round numbers from low to high, four to eight of them."""
     step = 10.0 ** np.floor(np.log10(high - low))
     step = next(s for s in (step / 5, step / 2, step, 2 * step) if (high - low) / s <= 7)
-    return [float(step * i) + 0.0 for i in range(round(low / step), round(high / step) + 1)]
+    first, last = np.ceil(low / step - 1e-9), np.floor(high / step + 1e-9)
+    return [float(step * i) for i in range(int(first), int(last) + 1)]
 
 
 def _x_axis(title: str, ticks: Iterable[tuple[str, float]]) -> Iterator[str]:
     yield f'<path class="axis" d="M{_LEFT} {_BOTTOM}H{_RIGHT}"/>'
     for label, x in ticks:
         yield f'<path class="grid" d="M{x:.1f} {_TOP}V{_BOTTOM}"/>'
-        yield f'<text x="{x:.1f}" y="{_BOTTOM + 16}" text-anchor="middle">{escape(label)}</text>'
+        yield f'<text x="{x:.1f}" y="{_BOTTOM + 18}" text-anchor="middle">{escape(label)}</text>'
     middle = (_LEFT + _RIGHT) / 2
     yield f'<text x="{middle:g}" y="{_HEIGHT - 6}" text-anchor="middle">{escape(title)}</text>'
 

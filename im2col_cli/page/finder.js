@@ -96,6 +96,8 @@ const Im2colFinder = (() => {
     all[Math.max(0, Math.min(all.length - 1, next))]?.focus();
   }
 
+  const focusOn = (name) => links().find((link) => link.dataset.name === name)?.focus();
+
   function clear() {
     search.value = "";
     show();
@@ -111,5 +113,7 @@ const Im2colFinder = (() => {
   form.addEventListener("reset", () => setTimeout(show));
   form.addEventListener("submit", (event) => event.preventDefault());
 
-  return { search, list, show, markOpen, move, clear, hits, openFirst: () => links()[0]?.click() };
+  const openFirst = () => links()[0]?.click();
+
+  return { search, list, show, markOpen, move, focusOn, clear, hits, openFirst };
 })();

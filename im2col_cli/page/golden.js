@@ -55,7 +55,8 @@ const Im2colGolden = (() => {
     );
     for (const run of Im2colDiff.runs(rows, CONTEXT)) {
       const unfolded = () => drawn(run, cellsOf(data, left, right, run));
-      table.append(run.folded ? folded(run.rows.length, widths.length, unfolded) : body(unfolded()));
+      const { length } = run.rows;
+      table.append(run.folded ? folded(length, widths.length, unfolded) : body(unfolded()));
     }
     return make("div", {}, summary, scroller("Differences", table));
   }
@@ -114,9 +115,9 @@ const Im2colGolden = (() => {
     if (run.same) {
       return run.rows.map(({ left, right }, index) => line(left, right, cells[index].after));
     }
-    const removed = run.rows.map(({ left }, i) => cells[i].before && line(left, -1, cells[i].before));
-    const added = run.rows.map(({ right }, i) => cells[i].after && line(-1, right, cells[i].after));
-    return [...removed, ...added].filter(Boolean);
+    const removed = run.rows.map(({ left }, index) => [left, -1, cells[index].before]);
+    const added = run.rows.map(({ right }, index) => [-1, right, cells[index].after]);
+    return [...removed, ...added].filter(([, , cell]) => cell).map((row) => line(...row));
   }
 
   function markWords(before, after) {
@@ -209,7 +210,8 @@ const Im2colGolden = (() => {
       return number ? record.activation.parameters[number].name : (data.meanings[name] ?? "");
     };
     const label = "Uniform struct in rows of 16 bytes; the table below says the same";
-    const drawn = make("div", { class: "layout", role: "img", "aria-label": label }, pieces.map(drawnPiece));
+    const attributes = { class: "layout", role: "img", "aria-label": label };
+    const drawn = make("div", attributes, pieces.map(drawnPiece));
     const rows = pieces.map((piece) => [
       ...[piece.offset, piece.size, piece.type, piece.name],
       meaning(piece),
@@ -219,13 +221,15 @@ const Im2colGolden = (() => {
   }
 
   function drawnPiece({ name, offset, size, isHole }) {
+    const bytes = `${name}: bytes ${offset} to ${offset + size - 1}`;
     const cell = make(
       "div",
-      { class: isHole ? "hole" : "field", title: `${name}: bytes ${offset} to ${offset + size - 1}` },
+      { class: isHole ? "hole" : "field", title: bytes },
       make("span", { class: "offset" }, String(offset)),
       make("span", { class: "name" }, name)
     );
-    cell.style.gridArea = `${Math.floor(offset / 16) + 1} / ${(offset % 16) + 1} / auto / span ${size}`;
+    cell.style.gridRow = Math.floor(offset / 16) + 1;
+    cell.style.gridColumn = `${(offset % 16) + 1} / span ${size}`;
     return cell;
   }
 

@@ -42,13 +42,15 @@
     choice.addEventListener("change", () => (location.hash = address(name, choice.value)));
     const canSwap = other && goldens.has(other.key);
     const swap = canSwap ? make("a", { href: address(other.key, name, view) }, "Swap") : null;
-    return make("div", { class: "controls" }, copy, make("label", {}, "Compare with ", choice), swap);
+    const label = make("label", {}, "Compare with ", choice);
+    return make("div", { class: "controls" }, copy, label, swap);
   }
 
   // What the golden can be compared with: itself at the base, goldens that are gone, all others.
   function choices(name) {
     const option = (value, label) => make("option", { value }, label);
-    const group = (label, options) => (options.length ? make("optgroup", { label }, options) : null);
+    const group = (label, options) =>
+      options.length ? make("optgroup", { label }, options) : null;
     const structures = new Map();
     for (const other of goldens.keys()) {
       const structure = other.split("/")[0];
@@ -66,8 +68,8 @@
   function tabs(name, other, view) {
     const labels = [other ? "Differences" : "WGSL", "Interface", "Activation"];
     const links = VIEWS.map((key, index) => {
-      const current = key === view ? "page" : null;
-      return make("a", { href: address(name, other?.key, key), "aria-current": current }, labels[index]);
+      const href = address(name, other?.key, key);
+      return make("a", { href, "aria-current": key === view ? "page" : null }, labels[index]);
     });
     return make("nav", { class: "tabs", "aria-label": "Views of this golden" }, links);
   }
@@ -93,7 +95,8 @@
 
   function plots(name) {
     const drawn = document.querySelector(`#activation-${name} .plots`);
-    return drawn ? drawn.cloneNode(true) : make("p", {}, byId("figures-note").textContent);
+    const missing = `There is no plot of ${name}. ${byId("figures-note").textContent}`;
+    return drawn ? drawn.cloneNode(true) : make("p", { class: "notice" }, missing);
   }
 
   // ---- Copying ----
@@ -217,12 +220,19 @@
     if (now.golden) showGolden(now);
     Im2colFinder.markOpen();
     document.title = now.golden ? `${now.golden.record.variant} · im2col` : "im2col goldens";
-    const { golden } = now;
-    if (golden?.record.variant !== opened) scrollTo(0, 0);
-    opened = golden?.record.variant;
+    follow(now.golden?.record.variant);
   }
 
-  let opened;
+  // Another golden begins at its top. Where it hides the list, or the reverse, so goes the focus.
+  function follow(name) {
+    if (name === opened) return;
+    scrollTo(0, 0);
+    if (narrow.matches && name) byId("golden").focus({ preventScroll: true });
+    if (narrow.matches && !name) Im2colFinder.focusOn(opened);
+    opened = name;
+  }
+
+  let opened = state().golden?.record.variant;
   const remembered = stored((storage) => storage.getItem(KEY));
   setTheme(THEMES.includes(remembered) ? remembered : THEMES[0]);
   byId("filters").open = !narrow.matches;
