@@ -42,11 +42,12 @@ def embedded(document: str) -> dict[str, Any]:
 def tags(document: str) -> list[str]:
     """Every tag of the page, in order, with its attributes' names."""
     found = []
-    parser = HTMLParser()
-    parser.handle_starttag = lambda tag, attributes: found.append(  # type: ignore[method-assign]
-        " ".join([tag, *(name for name, _ in attributes)])
-    )
-    parser.feed(document)
+
+    class Reader(HTMLParser):
+        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+            found.append(" ".join([tag, *(name for name, _ in attrs)]))
+
+    Reader().feed(document)
     return found
 
 
