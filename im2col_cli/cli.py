@@ -64,6 +64,12 @@ def _models() -> Sequence[click.Command]:
     return COMMANDS
 
 
+def _page() -> Sequence[click.Command]:
+    from im2col_cli.page_commands import COMMANDS
+
+    return COMMANDS
+
+
 def _setup() -> Sequence[click.Command]:
     from im2col_cli.setup_commands import COMMANDS
 
@@ -75,7 +81,8 @@ _MODULES: dict[str, Callable[[], Sequence[click.Command]]] = {
     **dict.fromkeys(("list", "render", "check-goldens"), _gate),
     **dict.fromkeys(("validate", "lint", "adapters", "parity"), _proof),
     **dict.fromkeys(("explain", "check-enum"), _models),
-    **dict.fromkeys(("doctor",), _setup),
+    "page": _page,
+    "doctor": _setup,
 }
 
 

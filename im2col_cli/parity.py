@@ -165,11 +165,28 @@ def sweep_variant(element_type: str, activation: str) -> Variant:
     return parse(f"{element_type}-vec1-n32x64/{activation}")
 
 
+class Swept(NamedTuple):
+    """What a sweep computed, one value an input, in float64: `reference` before any rounding,
+    `nearest` as the element type could hold it (f32 is not rounded), `bound` around that."""
+
+    inputs: Array
+    reference: Array
+    nearest: Array
+    bound: Array
+    got: Array
+    stray: int
+
+
 def sweep(device: gpu.Device, variant: Variant, text: str) -> Sweep:
-    """The variant's activation over its domain, by a convolution that changes nothing.
+    """The variant's activation over its domain, judged.
 
     The variant is one of `sweep_variant`.
     """
+    return judged(variant, swept(device, variant, text))
+
+
+def swept(device: gpu.Device, variant: Variant, text: str) -> Swept:
+    """The variant's activation over its domain, by a convolution that changes nothing."""
     structure, activation = variant.structure, variant.activation
     inputs = _domain(structure.element_type)
     parameters = cases.parameters(activation.name)
@@ -183,23 +200,31 @@ def sweep(device: gpu.Device, variant: Variant, text: str) -> Sweep:
         None,
         parameters,
     )
-    value = reference.activate(activation.name, inputs, parameters).reshape(got.shape)
+    value = reference.activate(activation.name, inputs, parameters)
     if structure.element_type == "f16":
         # Whatever the f32 error, the result is the nearest f16 or its neighbour.
-        value = rounded(value, "f16")
-        bound = ulp(value, "f16")
+        nearest = rounded(value, "f16")
+        bound = ulp(nearest, "f16")
     else:
-        bound = _bound(activation.name, inputs.reshape(got.shape), parameters, value, "f32")
-    actual = got.astype(np.float64)
-    tiny = np.finfo(element).tiny
-    comparison = _compare(got, value, bound, structure.element_type, stray)
+        nearest = value
+        bound = _bound(activation.name, inputs, parameters, value, "f32")
+    return Swept(inputs, value, nearest, bound, got.astype(np.float64).reshape(-1), stray)
+
+
+def judged(variant: Variant, found: Swept) -> Sweep:
+    """What a sweep of the variant's activation comes to."""
+    element_type = variant.structure.element_type
+    value, got = found.nearest, found.got
+    y, expected, bound = (part.reshape(1, 1, -1, 1) for part in (got, value, found.bound))
+    comparison = _compare(y, expected, bound, element_type, found.stray)
+    tiny = np.finfo(dtype(element_type)).tiny
     return Sweep(
-        activation.name,
-        structure.element_type,
+        variant.activation.name,
+        element_type,
         comparison,
-        float(inputs[comparison.worst.at[2]]),
-        zeros=int(((actual == 0) & (value == 0) & (np.signbit(actual) != np.signbit(value))).sum()),
-        flushed=int(((actual == 0) & (value != 0) & (np.abs(value) < tiny)).sum()),
+        float(found.inputs[comparison.worst.at[2]]),
+        zeros=int(((got == 0) & (value == 0) & (np.signbit(got) != np.signbit(value))).sum()),
+        flushed=int(((got == 0) & (value != 0) & (np.abs(value) < tiny)).sum()),
     )
 
 
