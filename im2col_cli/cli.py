@@ -67,7 +67,7 @@ def _models() -> Sequence[click.Command]:
 # In the order of --help. Only the module of the command that runs is imported.
 _MODULES: dict[str, Callable[[], Sequence[click.Command]]] = {
     **dict.fromkeys(("list", "render", "check-goldens"), _gate),
-    **dict.fromkeys(("validate", "adapters", "parity"), _proof),
+    **dict.fromkeys(("validate", "adapters", "parity", "record"), _proof),
     **dict.fromkeys(("explain", "check-enum"), _models),
 }
 

@@ -28,7 +28,7 @@ FLOORS = (
     ("conv", "enum_report", "gpu", "manifest", "matrix", "render", "shapes"),
     ("cases", "compilers", "golden", "kernel", "model", "reference", "selection"),
     ("api", "convolutions", "hunks", "parity", "validation"),
-    ("explain", "machine", "page_run", "report"),
+    ("explain", "machine", "page_result", "page_run", "report"),
     ("explain_report", "parity_report", "validation_report"),
     ("record",),
     ("survey",),
