@@ -150,6 +150,14 @@ def compare_case(compiled: kernel.Kernel, case: Case) -> Comparison:
         parameters,
         case.width,
     )
+    value, bound = expected(compiled.variant, case)
+    return _compare(got, value, bound, structure.element_type, stray)
+
+
+def expected(variant: Variant, case: Case) -> tuple[Array, Array]:
+    """What y must be, and how far it may be off."""
+    structure, activation = variant.structure, variant.activation
+    parameters = cases.parameters(activation.name)
     sums, slack = _sums(case, structure.vec_size, structure.has_bias)
     value = reference.activate(activation.name, sums, parameters)
     bound = _bound(activation.name, sums, parameters, value, structure.element_type)
@@ -159,7 +167,7 @@ def compare_case(compiled: kernel.Kernel, case: Case) -> Comparison:
             for step in (-slack, slack)
         ]
         bound += np.maximum(*moved)
-    return _compare(got, value, bound, structure.element_type, stray)
+    return value, bound
 
 
 def sweep_variant(element_type: str, activation: str) -> Variant:

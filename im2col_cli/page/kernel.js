@@ -1,7 +1,7 @@
 /* A golden as a compute pipeline: compiles it on a device and runs it on a case, as kernel.py does.
    The interface comes from the golden's record in the manifest. */
 
-const Im2colKernel = (() => {
+globalThis.Im2colKernel = (() => {
   "use strict";
 
   const { fromHalf, toHalf } = Im2colOracle;
@@ -37,7 +37,8 @@ const Im2colKernel = (() => {
       values.forEach((value, i) => (halves[i] = toHalf(value)));
       return new Uint8Array(halves.buffer);
     };
-    return Object.fromEntries(Object.entries(tensors).map(([name, values]) => [name, encode(values)]));
+    const entries = Object.entries(tensors).map(([name, values]) => [name, encode(values)]);
+    return Object.fromEntries(entries);
   }
 
   /** `got`, the values of y, NaN where nothing was written; `stray`, the bytes that were written

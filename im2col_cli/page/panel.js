@@ -4,13 +4,20 @@
 Im2colRunner.mount = (() => {
   "use strict";
 
+  const BUTTON = "Run on this GPU";
+
+  const INTRODUCTION =
+    "Compiles every golden that this browser and its adapter allow, executes it on the" +
+    " convolutions of im2col parity, and compares each result with double precision. It takes" +
+    " seconds on a GPU, a minute or more without one. Nothing leaves this page.";
+
   // The gravest first.
   const ORDER = ["failed", "not run", "passed", "skipped"];
 
   const COLUMNS = ["result", "golden", "cases", "worst ULP", "of allowed", "where", "why"];
 
-  /** An element with properties, or attributes where the name has a dash, and children. */
-  function element(tag, properties = {}, ...children) {
+  /** An element with children and properties; attributes where the name has a dash or is a role. */
+  function element(tag, properties, ...children) {
     const made = document.createElement(tag);
     for (const [name, value] of Object.entries(properties)) {
       if (name.includes("-") || name === "role") made.setAttribute(name, value);
@@ -20,140 +27,163 @@ Im2colRunner.mount = (() => {
     return made;
   }
 
+  const button = (name, label, onClick) => {
+    const made = element("button", { type: "button", className: `run-${name}` }, label);
+    made.addEventListener("click", onClick);
+    return made;
+  };
+
   /** Builds the panel into the container, for the page's data. */
   function mount(container, data) {
-    const start = element("button", { type: "button", className: "run-start" }, "Run on this GPU");
-    const cancel = element("button", { type: "button", className: "run-cancel", disabled: true }, "Cancel");
-    const bar = element("progress", { className: "run-progress", max: 1, value: 0, "aria-label": "cases run" });
-    const now = element("span", { className: "run-now" });
-    const state = element("p", { className: "run-state", role: "status", "aria-live": "polite" });
-    const output = element("div", { className: "run-output", hidden: true });
-    const show = element("div", { className: "run-going", hidden: true }, bar, now);
-    container.append(element("div", { className: "run-controls" }, start, cancel), show, state, output);
-
     let controller = null;
-    cancel.addEventListener("click", () => controller?.abort());
-    start.addEventListener("click", async () => {
+    const start = button("start", BUTTON, async () => {
       controller = new AbortController();
-      [start.disabled, cancel.disabled, show.hidden, output.hidden] = [true, false, false, true];
+      setRunning(true);
       cancel.focus();
-      state.textContent = `Running ${counted(data.goldens.length, "golden")}.`;
-      const result = await Im2colRunner.run(data, {
-        signal: controller.signal,
-        onProgress: (progress) => showProgress(bar, now, progress),
-      });
+      say(`Running ${counted(data.goldens.length, "golden")}.`);
+      const { signal } = controller;
+      const result = await Im2colRunner.run(data, { signal, onProgress: progress.show });
       const hadFocus = document.activeElement === cancel;
-      [start.disabled, cancel.disabled, show.hidden, output.hidden] = [false, true, true, false];
-      start.textContent = "Run again";
+      setRunning(false);
       if (hadFocus) start.focus();
-      state.textContent = summary(result);
-      output.replaceChildren(facts(result), keeping(result, state), table(result));
+      start.textContent = "Run again";
+      say(summary(result));
+      output.replaceChildren(facts(result), keeping(result, say), table(result));
     });
+    const cancel = button("cancel", "Cancel", () => controller.abort());
+    const progress = progressBar();
+    const state = element("p", { className: "run-state", role: "status", "aria-live": "polite" });
+    const output = element("div", { className: "run-output" });
+
+    const say = (text) => (state.textContent = text);
+    const setRunning = (is) => {
+      start.disabled = output.hidden = is;
+      cancel.disabled = progress.element.hidden = !is;
+    };
+    setRunning(false);
+    container.replaceChildren(
+      element("p", {}, INTRODUCTION),
+      element("div", { className: "run-bar" }, start, cancel),
+      progress.element,
+      state,
+      output,
+    );
   }
 
-  function showProgress(bar, now, { done, total, variant, case: name }) {
-    [bar.max, bar.value] = [total || 1, done];
-    now.textContent = `${done} of ${counted(total, "case")}${variant ? `: ${variant}, ${name}` : ""}`;
+  function progressBar() {
+    const bar = element("progress", { className: "run-progress", "aria-label": "cases run" });
+    const now = element("span", { className: "run-now" });
+    const show = ({ done, total, variant, case: name }) => {
+      [bar.max, bar.value] = [total || 1, done];
+      const at = variant ? `: ${variant}, ${name}` : "";
+      now.textContent = `${done} of ${counted(total, "case")}${at}`;
+    };
+    return { element: element("div", { className: "run-bar" }, bar, now), show };
   }
+
+  // ---- What came of it
 
   const counted = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
 
-  /** Counts, the worst error, and why goldens were left out: each reason once. */
+  /** A number of the result, in few digits; what JSON has no number for is a string there. */
+  const short = (value) =>
+    typeof value === "number" ? String(Number(value.toPrecision(4))) : value;
+
+  /** The worst error of a row as a share of what is allowed; -1 where there is none. */
+  function shareOf({ worst }) {
+    if (!worst) return -1;
+    return worst.ulp === "inf" ? Infinity : worst.ulp / worst.bound;
+  }
+
+  const gravestFirst = (a, b) =>
+    ORDER.indexOf(a.status) - ORDER.indexOf(b.status) || shareOf(b) - shareOf(a) || 0;
+
+  /** Counts, the worst error, and each reason why goldens were left out, once. */
   function summary({ counts, variants }) {
     const parts = Object.entries(counts).map(([status, count]) => `${count} ${status}`);
-    const worst = variants.filter((row) => row.worst).sort(byShare)[0]?.worst;
     const lines = [`${parts.join(", ")}.`];
-    if (worst) lines.push(`Worst error ${inUlps(worst)}.`);
-    for (const status of ["not run", "skipped"]) {
-      const reasons = variants.filter((row) => row.status === status).map((row) => row.reason);
-      for (const reason of new Set(reasons)) lines.push(`${capital(status)}: ${reason}.`);
+    const { worst } = [...variants].sort(gravestFirst).find((row) => row.worst) ?? {};
+    if (worst) lines.push(`Worst error: ${short(worst.ulp)} ULP of ${short(worst.bound)} allowed.`);
+    for (const [status, title] of [["not run", "Not run"], ["skipped", "Skipped"]]) {
+      const left = variants.filter((row) => row.status === status);
+      const reasons = new Set(left.map(({ reason }) => `${title}: ${reason}.`));
+      lines.push(...reasons);
     }
     return lines.join(" ");
   }
 
-  const capital = (text) => text[0].toUpperCase() + text.slice(1);
-
-  const inUlps = (worst) => `${short(worst.ulp)} ULP of ${short(worst.bound)} allowed`;
-
-  /** A number of the result, which may be "nan", "inf" or "-inf", in few digits. */
-  const short = (value) => (typeof value === "number" ? String(Number(value.toPrecision(3))) : value);
-
-  const shareOf = ({ worst }) => (worst ? (worst.ulp === "inf" ? Infinity : worst.ulp / worst.bound) : -1);
-
-  const byShare = (a, b) => shareOf(b) - shareOf(a) || 0;
-
   function facts({ adapter, browser, features }) {
-    const named = adapter
-      ? [adapter.description, adapter.vendor, adapter.architecture, adapter.device].filter(Boolean)
-      : ["none"];
+    const { description, vendor, architecture, device } = adapter ?? {};
+    const named = [description, vendor, architecture, device].filter(Boolean).join(", ");
     const list = [
-      ["adapter", named.join(", ") || "gives no name"],
+      ["adapter", adapter ? named || "it gives no name" : "none"],
       ["browser", browser],
       ["features", features.join(", ") || "none"],
     ];
-    const rows = list.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]);
+    const rows = list.map(([name, value]) =>
+      element("div", {}, element("dt", {}, name), element("dd", {}, value)),
+    );
     return element("dl", { className: "run-facts" }, ...rows);
   }
 
   function table({ variants }) {
-    const rank = ({ status }) => ORDER.indexOf(status);
-    const sorted = [...variants].sort((a, b) => rank(a) - rank(b) || byShare(a, b));
     const heads = COLUMNS.map((name) => element("th", { scope: "col" }, name));
     const made = element(
       "table",
       { className: "run-table" },
-      element("caption", {}, "Each golden on this GPU, failures first"),
+      element("caption", {}, "Each golden on this adapter, failures first"),
       element("thead", {}, element("tr", {}, ...heads)),
-      element("tbody", {}, ...sorted.map(line)),
+      element("tbody", {}, ...[...variants].sort(gravestFirst).map(line)),
     );
-    const region = { role: "region", "aria-label": "results", tabIndex: 0, className: "run-scroll" };
-    return element("div", region, made);
+    const region = { role: "region", "aria-label": "Results", tabIndex: 0 };
+    return element("div", { className: "run-scroll", ...region }, made);
   }
 
   function line(row) {
     const { status, variant, cases, worst, reason } = row;
-    const share = shareOf(row);
-    const where = worst ? `${worst.case} [${worst.at.join(", ")}]` : "";
-    const cells = [
-      cases || "",
-      worst ? short(worst.ulp) : "",
-      Number.isFinite(share) && share >= 0 ? `${Math.round(100 * share)} %` : "",
-      worst && status === "failed" ? `${where}: ${short(worst.got)}, not ${short(worst.reference)}` : where,
-      reason,
-    ];
+    const cells = [cases || "", ...(worst ? numbers(row) : ["", "", ""]), reason];
     return element(
       "tr",
-      { className: `run-row run-${status.replace(" ", "-")}` },
-      element("td", { className: "run-status" }, status),
+      { className: `run-${status.replace(" ", "-")}` },
+      element("td", {}, status),
       element("th", { scope: "row" }, variant),
       ...cells.map((text) => element("td", {}, String(text))),
     );
   }
 
-  // ---- Keeping the result
+  function numbers(row) {
+    const { ulp, case: name, at, got, reference } = row.worst;
+    const share = shareOf(row);
+    const values = share > 1 ? ` is ${short(got)}, not ${short(reference)}` : "";
+    return [
+      short(ulp),
+      Number.isFinite(share) ? `${Math.round(100 * share)} %` : "∞",
+      `${name}, y[${at.join(", ")}]${values}`,
+    ];
+  }
 
-  function keeping(result, state) {
+  // ---- Keeping it
+
+  function keeping(result, say) {
     const text = `${JSON.stringify(result, null, 1)}\n`;
-    const copy = element("button", { type: "button", className: "run-copy" }, "Copy JSON");
-    const save = element("button", { type: "button", className: "run-save" }, "Save JSON");
-    const area = element("textarea", { className: "run-json", readOnly: true, hidden: true, "aria-label": "result as JSON" });
-    copy.addEventListener("click", async () => {
+    const area = element("textarea", { className: "run-json", "aria-label": "Result as JSON" });
+    area.hidden = area.readOnly = true;
+    const copy = button("copy", "Copy JSON", async () => {
       try {
         await navigator.clipboard.writeText(text);
-        state.textContent = "The result is copied.";
+        say("The result is copied.");
       } catch {
         [area.value, area.hidden] = [text, false];
-        area.focus();
         area.select();
-        state.textContent = "The browser does not let the page copy: the result is selected below.";
+        say("The browser does not let the page copy. The result is selected below.");
       }
     });
-    save.addEventListener("click", () => {
+    const save = button("save", "Save JSON", () => {
       const address = URL.createObjectURL(new Blob([text], { type: "application/json" }));
       element("a", { href: address, download: `im2col-${result.date}.json` }).click();
       setTimeout(() => URL.revokeObjectURL(address), 60_000);
     });
-    return element("div", { className: "run-keep" }, copy, save, area);
+    return element("div", { className: "run-bar" }, copy, save, area);
   }
 
   return mount;

@@ -1,7 +1,7 @@
 /* "Run on this GPU": compiles and executes every golden that the adapter's features allow, on the
    cases of `im2col parity`, and compares with Im2colOracle. panel.js adds what one sees of it. */
 
-const Im2colRunner = (() => {
+globalThis.Im2colRunner = (() => {
   "use strict";
 
   const [FAILED, NOT_RUN, PASSED, SKIPPED] = ["failed", "not run", "passed", "skipped"];
@@ -107,8 +107,10 @@ const Im2colRunner = (() => {
 
   function fromUserAgent(agent) {
     const [, system = "an unknown system"] = /\(([^;)]+)/.exec(agent) ?? [];
-    const patterns = [/(Edg)\/([\d.]+)/, /(Firefox|Chrome)\/([\d.]+)/, /(Version)\/([\d.]+).*Safari/];
-    const found = patterns.map((pattern) => pattern.exec(agent)).find(Boolean);
+    const found =
+      /(Edg)\/([\d.]+)/.exec(agent) ??
+      /(Firefox|Chrome)\/([\d.]+)/.exec(agent) ??
+      /(Version)\/([\d.]+).*Safari/.exec(agent);
     if (!found) return cut(agent);
     const name = { Edg: "Edge", Version: "Safari" }[found[1]] ?? found[1];
     return `${name} ${found[2]} on ${system}`;
