@@ -14,7 +14,13 @@ Im2colRunner.mount = (() => {
   // The gravest first.
   const ORDER = ["failed", "not run", "passed", "skipped"];
 
-  const COLUMNS = ["result", "golden", "cases", "worst ULP", "of allowed", "where", "why"];
+  const COLUMNS = ["result", "golden", "cases", "worst ULP", "of allowed", "why, and where"];
+
+  // Bounds in ULP below this allow for a flush to zero alone.
+  const LEAST_BOUND = 1e-6;
+
+  // A larger share of what is allowed is not told apart.
+  const MOST_SHARE = 10;
 
   /** An element with children and properties; attributes where the name has a dash or is a role. */
   function element(tag, properties, ...children) {
@@ -103,7 +109,10 @@ Im2colRunner.mount = (() => {
     const parts = Object.entries(counts).map(([status, count]) => `${count} ${status}`);
     const lines = [`${parts.join(", ")}.`];
     const { worst } = [...variants].sort(gravestFirst).find((row) => row.worst) ?? {};
-    if (worst) lines.push(`Worst error: ${short(worst.ulp)} ULP of ${short(worst.bound)} allowed.`);
+    if (worst) {
+      const allowed = worst.bound < LEAST_BOUND ? "where none is" : `of ${short(worst.bound)}`;
+      lines.push(`Worst error: ${short(worst.ulp)} ULP, ${allowed} allowed.`);
+    }
     for (const [status, title] of [["not run", "Not run"], ["skipped", "Skipped"]]) {
       const left = variants.filter((row) => row.status === status);
       const reasons = new Set(left.map(({ reason }) => `${title}: ${reason}.`));
@@ -141,7 +150,12 @@ Im2colRunner.mount = (() => {
 
   function line(row) {
     const { status, variant, cases, worst, reason } = row;
-    const cells = [cases || "", ...(worst ? numbers(row) : ["", "", ""]), reason];
+    const cells = [
+      cases || "",
+      worst ? short(worst.ulp) : "",
+      worst ? percent(shareOf(row)) : "",
+      [reason, worst && place(worst, status)].filter(Boolean).join("; "),
+    ];
     return element(
       "tr",
       { className: `run-${status.replace(" ", "-")}` },
@@ -151,15 +165,12 @@ Im2colRunner.mount = (() => {
     );
   }
 
-  function numbers(row) {
-    const { ulp, case: name, at, got, reference } = row.worst;
-    const share = shareOf(row);
-    const values = share > 1 ? ` is ${short(got)}, not ${short(reference)}` : "";
-    return [
-      short(ulp),
-      Number.isFinite(share) ? `${Math.round(100 * share)} %` : "∞",
-      `${name}, y[${at.join(", ")}]${values}`,
-    ];
+  const percent = (share) =>
+    share > MOST_SHARE ? `over ${100 * MOST_SHARE} %` : `${Math.round(100 * share)} %`;
+
+  function place({ case: name, at, got, reference }, status) {
+    const values = status === "failed" ? ` is ${short(got)}, not ${short(reference)}` : "";
+    return `${name}, y[${at.join(", ")}]${values}`;
   }
 
   // ---- Keeping it
