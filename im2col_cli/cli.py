@@ -79,7 +79,7 @@ def _setup() -> Sequence[click.Command]:
 # In the order of --help. Only the module of the command that runs is imported.
 _MODULES: dict[str, Callable[[], Sequence[click.Command]]] = {
     **dict.fromkeys(("list", "render", "check-goldens"), _gate),
-    **dict.fromkeys(("validate", "lint", "adapters", "parity"), _proof),
+    **dict.fromkeys(("validate", "lint", "adapters", "parity", "record"), _proof),
     **dict.fromkeys(("explain", "check-enum"), _models),
     "page": _page,
     "doctor": _setup,

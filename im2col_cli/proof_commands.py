@@ -1,4 +1,4 @@
-"""Commands that prove what the goldens mean: validate, lint, adapters, parity."""
+"""Commands that prove what the goldens mean: validate, lint, adapters, parity, record."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -195,4 +195,35 @@ def _parity_of_mutants(templates: Path, place: "Place", form: str) -> int:
     return int(not all(verdict.passed for verdict in verdicts))
 
 
-COMMANDS = (validate, lint_, adapters, parity)
+@click.command()
+@click.argument("result", metavar="RESULT.json", type=click.Path(path_type=Path))
+@click.option(
+    "--table",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    default=Path("docs/adapters.md"),
+    show_default=True,
+    help="The table in Markdown to add it to.",
+)
+@options.templates
+def record(result: Path, table: Path, templates: Path | None) -> int:
+    """Add a result that the page saved to the table of adapters.
+
+    It is checked first; a result of other goldens than the templates render is refused.
+    """
+    from im2col_cli import folders, manifest, page_result
+    from im2col_cli import record as records
+    from im2col_cli.matrix import GOLDEN_MATRIX
+    from im2col_cli.render import render
+
+    where = folders.existing(folders.locate(templates, None).templates, "templates")
+    found = page_result.read(result)
+    page_result.check(result, found, manifest.fingerprint(render(GOLDEN_MATRIX, where)))
+    rows = records.page_rows(found)
+    records.write(table, rows)
+    for row in rows:
+        options.say(f"{table}: {row.adapter}, {row.type}: {row.variants} variants pass")
+    return 0
+
+
+COMMANDS = (validate, lint_, adapters, parity, record)

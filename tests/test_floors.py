@@ -56,7 +56,7 @@ FLOORS = (
         "selection",
     ),
     ("api", "causes", "convolutions", "hunks", "options", "parity", "probe", "shader", "since"),
-    ("doctor", "explain", "lint", "plots", "review"),
+    ("doctor", "explain", "lint", "page_result", "page_run", "plots", "review"),
     ("doctor_report", "explain_report", "machine", "page", "report", "validation"),
     ("guard", "markdown", "parity_report", "validation_report"),
     ("lint_report", "record"),
