@@ -62,7 +62,6 @@ class Base(NamedTuple):
 
     revision: str
     commit: str
-    fingerprint: str
     goldens: tuple[Golden, ...]
 
 
@@ -88,8 +87,7 @@ def base(goldens: Path, revision: str, names: Iterable[str]) -> Base:
         golden = revisions.read(goldens, commit, f"{name}.wgsl")
         if golden is not None:
             found.append(Golden(records.get(name, {"variant": name}), golden))
-    fingerprint = hashlib.sha256(text.encode()).hexdigest()
-    return Base(revision, commit, fingerprint, tuple(found))
+    return Base(revision, commit, tuple(found))
 
 
 def document(
@@ -98,11 +96,9 @@ def document(
     base: Base | None = None,
     run: Mapping[str, Any] | None = None,
 ) -> str:
-    """The page of the rendered goldens. `run` is what the part that runs them needs to know."""
-    scripts, styles = (
-        [_part(name) for name in names if (_PARTS / name).is_file()]
-        for names in (_SCRIPTS, _STYLES)
-    )
+    """The page of the rendered goldens. `run` is what the part that runs them needs to know; None
+    leaves that part out."""
+    scripts, styles = ([_part(name) for name in names] for names in (_SCRIPTS, _STYLES))
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )

@@ -1,7 +1,7 @@
 """The command of the page."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -56,10 +56,19 @@ def page(
     names = [variant.name for variant in texts]
     before = pages.base(used.goldens, base, names) if base is not None else None
     figures = _figures(used.templates, runtime, adapter, no_measure)
-    text = pages.document(texts, figures, before)
+    text = pages.document(texts, figures, before, _run())
     storage.replace_all(output.parent, {output.name: text})
     options.say(figures.note)
     options.out(f"{output} written: {len(texts)} goldens, {len(text.encode()) / 1024:,.0f} KiB\n")
+
+
+def _run() -> "dict[str, Any] | None":
+    """What the part of the page that runs goldens needs; None without NumPy."""
+    try:
+        from im2col_cli.page_run import run_data
+    except ImportError:
+        return None
+    return run_data()
 
 
 def _figures(

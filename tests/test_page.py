@@ -62,7 +62,7 @@ def edited(line: str) -> dict[Variant, str]:
 
 def base_of(texts: Mapping[Variant, str]) -> page.Base:
     goldens = (page.Golden(manifest.record(*item), item[1]) for item in texts.items())
-    return page.Base("trunk", "0" * 40, manifest.fingerprint(texts), tuple(goldens))
+    return page.Base("trunk", "0" * 40, tuple(goldens))
 
 
 # ---- Data ----

@@ -243,7 +243,7 @@
   narrow.addEventListener("change", show);
 
   addEventListener("DOMContentLoaded", () => {
-    if (!window.Im2colRunner) return;
+    if (!data.run) return;
     const panel = byId("run-panel");
     panel.replaceChildren();
     window.Im2colRunner.mount(panel, data);
