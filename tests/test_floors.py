@@ -23,7 +23,7 @@ FLOORS = (
         "wgsl",
         "words",
     ),
-    ("code", "folders", "graph", "interface", "mutants", "storage"),
+    ("code", "folders", "graph", "interface", "mutants", "revisions", "storage"),
     ("changes", "cpp_enum", "fusion", "inline", "variant", "window"),
     ("conv", "enum_report", "gpu", "manifest", "matrix", "render", "shapes"),
     ("cases", "compilers", "golden", "kernel", "model", "reference", "selection"),
