@@ -172,6 +172,22 @@ def test_operators_are_whole() -> None:
     assert kinds("var a: array<vec4<f32>>;", "var a: array<vec4<f32> >;") == {COMMENT}
 
 
+def test_words_of_control_flow_stay_in_place_if_they_can() -> None:
+    """The longest run of equal tokens is behind `return` here, and before it there."""
+    golden = """fn activation(v: f32) -> f32 {
+        let lower = uniforms.activation_param_0;
+        let upper = uniforms.activation_param_1;
+        return min(max(v, lower), upper);
+    }"""
+    rendered = """fn activation(v: f32) -> f32 {
+        let alpha = uniforms.activation_param_0;
+        let beta = uniforms.activation_param_1;
+        let bounded = min(max(v, -1e30), 1e30);
+        return min(max(alpha * bounded + beta, 0.0), 1.0);
+    }"""
+    assert kinds(golden, rendered) == {EXPRESSION}
+
+
 def test_code_that_goes_past_control_flow_is_control_flow() -> None:
     moved = edited(
         ("    scratch[id.x % SIZE] = y[id.x];\n    workgroupBarrier();\n", "HERE"),
