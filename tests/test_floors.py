@@ -17,6 +17,7 @@ FLOORS = (
         "activation",
         "diagnostics",
         "errors",
+        "lines",
         "screen",
         "tokens",
         "ulp",
@@ -26,14 +27,14 @@ FLOORS = (
     ("code", "folders", "graph", "interface", "mutants", "revisions", "storage"),
     ("changes", "cpp_enum", "fusion", "inline", "variant", "window"),
     ("conv", "enum_report", "gpu", "manifest", "matrix", "render", "shapes"),
-    ("cases", "compilers", "golden", "kernel", "model", "reference", "selection"),
+    ("cases", "compilers", "golden", "kernel", "model", "reference", "selection", "sides"),
     ("api", "convolutions", "hunks", "parity", "validation"),
-    ("explain", "machine", "report"),
+    ("diff_report", "explain", "machine", "report"),
     ("explain_report", "parity_report", "validation_report"),
     ("record",),
     ("survey",),
     ("options",),
-    ("gate_commands", "model_commands", "proof_commands"),
+    ("compare_commands", "gate_commands", "model_commands", "proof_commands"),
     ("cli",),
     # The package is what its users see of all the others, which do without it.
     ("__init__", "__main__"),
@@ -47,7 +48,14 @@ LIBRARIES = {
     # The command line, a module a topic.
     **{
         name: {"click"}
-        for name in ("cli", "gate_commands", "model_commands", "options", "proof_commands")
+        for name in (
+            "cli",
+            "compare_commands",
+            "gate_commands",
+            "model_commands",
+            "options",
+            "proof_commands",
+        )
     },
     # Arrays are what these modules speak of.
     **{name: {"numpy"} for name in ("api", "cases", "kernel", "parity", "reference", "ulp")},
