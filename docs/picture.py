@@ -36,7 +36,7 @@ def failing_check() -> str:
 
 def picture(output: str) -> str:
     """The output as SVG, with the reader's own fonts instead of downloaded ones."""
-    console = Console(record=True, width=108, file=io.StringIO(), force_terminal=True)
+    console = Console(record=True, width=122, file=io.StringIO(), force_terminal=True)
     console.print(Text(f"$ {COMMAND}", "bold"))
     console.print(Text.from_ansi(output.rstrip()))
     form = re.sub(r"@font-face \{\{.*?\}\}", "", _export_format.CONSOLE_SVG_FORMAT, flags=re.S)

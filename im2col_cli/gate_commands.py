@@ -1,6 +1,8 @@
 """Commands of the gate: list, render, check-goldens."""
 
 import os
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +12,9 @@ from im2col_cli import options
 from im2col_cli.errors import UsageError
 
 if TYPE_CHECKING:
+    from im2col_cli.folders import Folders
+    from im2col_cli.golden import Outcome
+    from im2col_cli.review import Review
     from im2col_cli.variant import Variant
 
 _SWITCH = "UPDATE_WGSL_GOLDEN"
@@ -75,6 +80,16 @@ def render(
 @click.option(
     "--update", is_flag=True, help=f"Accept what the templates render; so does {_SWITCH}=1."
 )
+@click.option("--dry-run", is_flag=True, help="Show what an update would do, and do nothing.")
+@click.option(
+    "--max-changed",
+    metavar="N",
+    type=click.IntRange(min=0),
+    help="Update at most N goldens, unless patterns name them.",
+)
+@click.option(
+    "--base", metavar="REVISION", help="Explain what changed since this git revision, too."
+)
 @click.option(
     "--max-diff-lines",
     metavar="N",
@@ -83,63 +98,120 @@ def render(
     show_default=True,
     help="Lines of differences to show.",
 )
-@options.format_("text", "json", "junit", "github")
+@options.format_("text", "json", "junit", "github", "markdown")
 def check_goldens(
     patterns: tuple[str, ...],
     templates: Path | None,
     goldens: Path | None,
     update: bool,
+    dry_run: bool,
+    max_changed: int | None,
+    base: str | None,
     max_diff_lines: int,
     form: str,
 ) -> int:
     """Compare the goldens with what the templates render.
 
-    Patterns restrict it to some variants; then orphans are not judged.
+    A difference is shown with what kind of change it is, the template line that it comes from, and
+    which side moved. Patterns restrict it to some variants; then orphans are not judged.
     """
     from im2col_cli import folders, golden, report
 
-    update = _switch_is_on() or update
+    update = (_switch_is_on() or update) and not dry_run
+    if base and form in ("junit", "github"):
+        raise UsageError(
+            f"--base has no place in {form}", "take --format text, markdown or json for it"
+        )
     used = folders.locate(templates, goldens)
     folders.existing(used.goldens, "goldens")
-    if update and not used.owns_goldens:
+    if (update or dry_run) and not used.owns_goldens:
         raise UsageError(
             f"the goldens in the package are not for updating ({used.goldens})",
             'name a folder of your own: --goldens DIR, or goldens = "DIR" under [tool.im2col]'
             " in pyproject.toml",
         )
     texts = options.rendered(patterns, "golden", used)
+    whole = not patterns
+    since = _since(base, texts, used, whole=whole) if base else None
+    say = options.out if form == "text" else options.say
+    style = report.Style(max_diff_lines if form == "text" else None, _colours(form))
 
-    done = golden.update(texts, used.goldens, whole=not patterns) if update else None
+    done = None
+    if update:
+        approve = partial(_approve, used, max_changed if whole else None, say)
+        done = golden.update(texts, used.templates, used.goldens, whole=whole, approve=approve)
     # In CI an update must not turn a red gate green: it is judged by what it found.
     rewritten = done is not None and options.in_ci() and bool(done.written or done.removed)
-    if done is None:
-        outcomes = golden.check(texts, used.goldens, whole=not patterns)
-    else:
-        outcomes = done.before if rewritten else done.after
-    failed = any(outcome.status != golden.MATCH for outcome in outcomes)
-
     if done is not None:
-        text = report.updated(done, used, patterns, _CI_REASON if rewritten else "")
+        outcomes = done.before if rewritten else done.after
+    else:
+        look = golden.plan if dry_run else golden.check
+        outcomes = look(texts, used.templates, used.goldens, whole=whole)
+    reviewed = _review(outcomes, used)
+
+    if since:
+        say(report.since(since, str(base), used, style))
+    if done is not None:
+        say(report.updated(done, used, patterns, _CI_REASON if rewritten else ""))
+    elif dry_run:
+        say(report.plan(reviewed, used) if reviewed else "nothing to do: all goldens match\n")
     else:
         accept = ["im2col", "check-goldens", "--update"]
         accept += ["--templates", str(templates)] if templates else []
         accept += ["--goldens", str(goldens)] if goldens else []
-        text = report.check(
-            outcomes,
-            used,
-            patterns,
-            accept,
-            most_lines=max_diff_lines if form == "text" else None,
-            terminal=options.wants_colour() and form == "text",
-        )
-    if form == "text":
-        options.out(text)
-    else:
+        say(report.check(outcomes, reviewed, used, patterns, accept, style))
+    if form == "markdown":
+        from im2col_cli import markdown
+
+        document = markdown.check(outcomes, reviewed, since, base or "", used, max_diff_lines)
+        options.out(document.encode())
+    elif form != "text":
         from im2col_cli import machine
 
-        options.say(text.rstrip("\n"))
-        options.out(machine.check(form, outcomes, used, done).encode())
-    return int(failed)
+        options.out(machine.check(form, outcomes, reviewed, since, used, done).encode())
+    return int(reviewed is not None)
+
+
+def _colours(form: str) -> bool:
+    return options.wants_colour() and form == "text"
+
+
+def _since(revision: str, texts: "dict[Variant, str]", used: "Folders", *, whole: bool) -> "Review":
+    from im2col_cli.review import review
+    from im2col_cli.since import since
+
+    return review(since(revision, texts, used.goldens, whole=whole), used.templates, {})
+
+
+def _review(outcomes: Sequence["Outcome"], used: "Folders") -> "Review | None":
+    """The review of what does not match; None where all does."""
+    if all(outcome.status == "match" for outcome in outcomes):
+        return None
+    from im2col_cli.causes import causes
+    from im2col_cli.matrix import GOLDEN_MATRIX
+    from im2col_cli.review import review
+
+    moved = causes(outcomes, used.templates, used.goldens, GOLDEN_MATRIX)
+    return review(outcomes, used.templates, moved)
+
+
+def _approve(
+    used: "Folders",
+    max_changed: int | None,
+    say: Callable[[str], None],
+    outcomes: Sequence["Outcome"],
+) -> None:
+    """Tells the plan of an update, and raises where it must not be carried out."""
+    from im2col_cli import guard, report
+
+    reviewed = _review(outcomes, used)
+    if reviewed is None:
+        return
+    say(report.plan(reviewed, used))
+    if max_changed is not None:
+        guard.limit(outcomes, max_changed)
+    if told := guard.compiled(outcomes, used):
+        say(f"{told}\n")
 
 
 _CI_REASON = (

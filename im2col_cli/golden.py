@@ -1,7 +1,7 @@
 """Compares goldens with what the templates render, and updates them. Never prints."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -41,11 +41,14 @@ class Outcome:
     accepts: bool = True
 
 
-def check(rendered: Mapping[Variant, str], goldens: Path, *, whole: bool) -> list[Outcome]:
+def check(
+    rendered: Mapping[Variant, str], templates: Path, goldens: Path, *, whole: bool
+) -> list[Outcome]:
     """An outcome for each rendered variant, for the manifest and, if `whole`, for each orphan.
 
-    `whole` says that `rendered` is the golden matrix: only then is a file that none of its
-    variants owns an orphan, and a line of the manifest that none owns a difference.
+    `templates` is what rendered them. `whole` says that `rendered` is the golden matrix: only then
+    is a file that none of its variants owns an orphan, and a line of the manifest that none owns a
+    difference.
     """
     if not rendered:
         raise UsageError("nothing to check: no variant was rendered")
@@ -55,7 +58,7 @@ def check(rendered: Mapping[Variant, str], goldens: Path, *, whole: bool) -> lis
         _compare(goldens, entries, path, rendered[variant], variant)
         for path, variant in owners.items()
     ]
-    outcomes.append(_compare_manifest(rendered, goldens, entries, whole))
+    outcomes.append(_compare_manifest(rendered, templates, goldens, entries, whole))
     if whole:
         owned = {*owners, manifest.FILE}
         outcomes += [
@@ -74,33 +77,59 @@ class Update(NamedTuple):
 
     @property
     def written(self) -> list[str]:
-        return [outcome.path for outcome in self.before if _is_written(outcome)]
+        return written(self.before)
 
     @property
     def removed(self) -> list[str]:
-        return [outcome.path for outcome in self.before if _is_removed(outcome)]
+        return removed(self.before)
 
 
-def update(rendered: Mapping[Variant, str], goldens: Path, *, whole: bool) -> Update:
+def written(outcomes: Iterable[Outcome]) -> list[str]:
+    """The paths that an update writes where a check found these outcomes."""
+    return [o.path for o in outcomes if o.status in (CHANGED, MISSING, INVALID)]
+
+
+def removed(outcomes: Iterable[Outcome]) -> list[str]:
+    """The paths that an update removes where a check found these outcomes."""
+    return [o.path for o in outcomes if _is_removed(o)]
+
+
+def plan(
+    rendered: Mapping[Variant, str], templates: Path, goldens: Path, *, whole: bool
+) -> list[Outcome]:
+    """The check that an update starts from, and the refusals that it may end with.
+
+    Raises FolderError and UsageError where something that an update must not touch is in a
+    golden's place.
+    """
+    outcomes = check(rendered, templates, goldens, whole=whole)
+    _refuse_unsafe(outcomes, goldens)
+    return outcomes
+
+
+def update(
+    rendered: Mapping[Variant, str],
+    templates: Path,
+    goldens: Path,
+    *,
+    whole: bool,
+    approve: Callable[[list[Outcome]], None] = lambda outcomes: None,
+) -> Update:
     """Makes the goldens what the templates render: writes what differs, removes orphaned goldens.
 
-    Raises FolderError, before anything is written, where something that an update must not touch
-    is in a golden's place.
+    `approve` sees the plan before anything is written, and may raise. Raises what `plan` raises.
     """
     with storage.locked(goldens):
-        before = check(rendered, goldens, whole=whole)
-        _refuse_unsafe(before, goldens)
+        before = plan(rendered, templates, goldens, whole=whole)
+        approve(before)
+        texts = {outcome.path: outcome.rendered or "" for outcome in before}
         storage.replace_all(
             goldens,
-            {outcome.path: outcome.rendered or "" for outcome in before if _is_written(outcome)},
-            [outcome.path for outcome in before if _is_removed(outcome)],
+            {path: texts[path] for path in written(before)},
+            removed(before),
             tidy=whole,
         )
-        return Update(before, check(rendered, goldens, whole=whole))
-
-
-def _is_written(outcome: Outcome) -> bool:
-    return outcome.status in (CHANGED, MISSING, INVALID)
+        return Update(before, check(rendered, templates, goldens, whole=whole))
 
 
 def _is_removed(outcome: Outcome) -> bool:
@@ -158,17 +187,35 @@ def _compare(
 
 
 def _compare_manifest(
-    rendered: Mapping[Variant, str], goldens: Path, entries: Mapping[str, str], whole: bool
+    rendered: Mapping[Variant, str],
+    templates: Path,
+    goldens: Path,
+    entries: Mapping[str, str],
+    whole: bool,
 ) -> Outcome:
     clashes = manifest.key_clashes(rendered)
     if clashes:
         reason = clashes[0] + (f", and {len(clashes) - 1} more like it" if clashes[1:] else "")
         return Outcome(manifest.FILE, INVALID, reason=reason, accepts=False)
-    base = ""
-    if not whole and entries.get(manifest.FILE) == storage.FILE:
+    found = ""
+    if entries.get(manifest.FILE) == storage.FILE:
         with suppress(ValueError):  # _compare says it
-            base = _read(goldens / manifest.FILE)
-    return _compare(goldens, entries, manifest.FILE, manifest.compose(rendered, base))
+            found = _read(goldens / manifest.FILE)
+    expected = _expected_manifest(rendered, templates, found, whole)
+    return _compare(goldens, entries, manifest.FILE, expected)
+
+
+def _expected_manifest(
+    rendered: Mapping[Variant, str], templates: Path, found: str, whole: bool
+) -> str:
+    """Where only some variants are rendered, the rest of the manifest is as it was found."""
+    stated = manifest.origin(found)
+    if not whole:
+        return manifest.compose(rendered, stated, found)
+    kept = manifest.compose(rendered, stated)
+    if stated and kept == found:
+        return kept
+    return manifest.compose(rendered, manifest.origin_here(templates, rendered))
 
 
 def _orphan(path: str, kind: str) -> Outcome:

@@ -4,7 +4,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from im2col_cli import hunks, manifest
@@ -12,6 +12,9 @@ from im2col_cli.folders import Folders
 from im2col_cli.golden import MATCH, STATUSES, Outcome, Update
 from im2col_cli.screen import visible
 from im2col_cli.variant import Variant
+
+if TYPE_CHECKING:
+    from im2col_cli.review import Part, Review
 
 # XML 1.0 has no way to write these.
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -53,16 +56,35 @@ def interfaces(texts: Mapping[Variant, str]) -> str:
     return _json({"count": len(variants), "variants": variants})
 
 
-def check(form: str, outcomes: Sequence[Outcome], folders: Folders, update: Update | None) -> str:
-    """`im2col check-goldens` in the named form."""
+def check(
+    form: str,
+    outcomes: Sequence[Outcome],
+    review: "Review | None",
+    since: "Review | None",
+    folders: Folders,
+    update: Update | None,
+) -> str:
+    """`im2col check-goldens` in the named form.
+
+    `review` is of the outcomes, None where all match; `since` of what changed since a revision.
+    """
     if form == "json":
-        return _check_json(outcomes, folders, update)
-    return {"junit": _check_junit, "github": _check_github}[form](outcomes, folders)
+        return _check_json(outcomes, review, since, folders, update)
+    if form == "junit":
+        return _check_junit(outcomes, folders)
+    return _check_github(outcomes, review, folders)
 
 
-def _check_json(outcomes: Sequence[Outcome], folders: Folders, update: Update | None) -> str:
-    """Counts, folders, what an update did, and every outcome."""
+def _check_json(
+    outcomes: Sequence[Outcome],
+    review: "Review | None",
+    since: "Review | None",
+    folders: Folders,
+    update: Update | None,
+) -> str:
+    """Counts, folders, what an update did, every outcome, and what the differences amount to."""
     counts = Counter(outcome.status for outcome in outcomes if outcome.path != manifest.FILE)
+    causes = review.causes if review else {}
     return _json(
         {
             "variants": sum(outcome.variant is not None for outcome in outcomes),
@@ -72,18 +94,45 @@ def _check_json(outcomes: Sequence[Outcome], folders: Folders, update: Update | 
             "goldens": str(folders.goldens),
             "written": update.written if update else [],
             "removed": update.removed if update else [],
+            "review": _review(review) if review else None,
+            "since": _review(since) if since else None,
             "outcomes": [
                 {
                     "path": outcome.path,
                     "variant": outcome.variant.name if outcome.variant else None,
                     "status": outcome.status,
                     "reason": outcome.reason,
+                    "cause": causes.get(outcome.path),
                     "diff": hunks.diff(outcome, folders.goldens),
                 }
                 for outcome in outcomes
             ],
         }
     )
+
+
+def _review(review: "Review") -> dict[str, Any]:
+    return {
+        "gravest": review.gravest.kind if review.gravest else None,
+        "identical": review.identical,
+        "hits": [
+            {**impact.source._asdict(), "variants": impact.variants} for impact in review.impacts
+        ],
+        "hunks": [_hunk(part) for part in review.parts],
+    }
+
+
+def _hunk(part: "Part") -> dict[str, Any]:
+    return {
+        "kind": part.kind,
+        "words": part.words,
+        "template": part.source._asdict() if part.source else None,
+        "lines": list(part.group.lines),
+        "places": [
+            {"variant": place.variant, "path": place.path, "line": place.line}
+            for place in part.group.places
+        ],
+    }
 
 
 def _check_junit(outcomes: Sequence[Outcome], folders: Folders) -> str:
@@ -99,20 +148,21 @@ def _check_junit(outcomes: Sequence[Outcome], folders: Folders) -> str:
     return junit("im2col check-goldens", cases)
 
 
-def _check_github(outcomes: Sequence[Outcome], folders: Folders) -> str:
+def _check_github(outcomes: Sequence[Outcome], review: "Review | None", folders: Folders) -> str:
     """A workflow error annotation for each failing golden.
 
-    GitHub shows ten a step: first one golden for each hunk, the most widespread first, then those
-    that no hunk shows, last those that only share a hunk.
+    GitHub shows ten a step: first one golden for each hunk, the gravest first, then those that no
+    hunk shows, last those that only share a hunk.
     """
     leading: dict[str, str] = {}
     sharing: dict[str, str] = {}
-    for group in hunks.grouped(outcomes):
-        first = group.places[0]
-        where = f"in {len(group.places)} variants" if len(group.places) > 1 else first.variant
-        message = "\n".join([f"{where}:", *group.lines])
+    for part in review.parts if review else ():
+        places = part.group.places
+        first = places[0]
+        where = f"in {len(places)} variants" if len(places) > 1 else first.variant
+        message = "\n".join([f"{part.words}, {where}:", *part.group.lines])
         leading.setdefault(first.path, _annotation(first, message, folders))
-        for place in group.places[1:]:
+        for place in places[1:]:
             message = f"changed like {first.variant}"
             sharing.setdefault(place.path, _annotation(place, message, folders))
     annotations = dict(leading)

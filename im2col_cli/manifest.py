@@ -2,6 +2,8 @@
 
     {
     "format": 1,
+    "templates": "<SHA-256>",
+    "matrix": "<SHA-256>",
     "variants": [
     {"variant": "f16-vec1-m64x16-bias/clip", "file": …},
     …
@@ -10,22 +12,54 @@
 
 It is a golden like the others, and the lines make partial checks and updates exact: those of
 variants that a command did not look at stay as they are.
+
+Before the records stands what they were written from. With each golden's own hash that tells, of a
+difference, which side moved since. It is renewed when a record is: a template edit that changes no
+golden changes nothing here, so that branches seldom meet in these two lines.
 """
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
-from typing import Any
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from im2col_cli import interface, wgsl
+from im2col_cli import interface, storage, wgsl
 from im2col_cli.variant import Variant
 
 FILE = "manifest.json"
-_FORMAT = 1
-_HEAD = f'{{\n"format": {_FORMAT},\n"variants": [\n'
+FORMAT = 1
+_HEAD = f'{{\n"format": {FORMAT},\n'
+_VARIANTS = '"variants": [\n'
 _TAIL = "\n]\n}\n"
+_ORIGIN = re.compile(r'\{\s*"format": \d+,\s*"templates": "(\w{64})",\s*"matrix": "(\w{64})",')
 
 Record = dict[str, Any]
+
+
+class Origin(NamedTuple):
+    """What goldens were written from: SHA-256 of the templates and of the matrix's names."""
+
+    templates: str
+    matrix: str
+
+
+def origin_here(templates: Path, matrix: Iterable[Variant]) -> Origin:
+    """The origin of what is rendered now. Every template counts, by its path and lines."""
+    digest = hashlib.sha256()
+    for path, kind in sorted(storage.scan(templates).items()):
+        if kind == storage.FILE and path.endswith(".wgsl.jinja"):
+            text = (templates / path).read_bytes().replace(b"\r\n", b"\n")
+            digest.update(f"{path}\n{len(text)}\n".encode() + text)
+    names = "\n".join(sorted(variant.name for variant in matrix))
+    return Origin(digest.hexdigest(), hashlib.sha256(names.encode()).hexdigest())
+
+
+def origin(text: str) -> Origin | None:
+    """The origin that a manifest states; None where it states none."""
+    found = _ORIGIN.match(text)
+    return Origin(found[1], found[2]) if found else None
 
 
 def record(variant: Variant, text: str) -> Record:
@@ -71,17 +105,24 @@ def record(variant: Variant, text: str) -> Record:
     }
 
 
-def compose(rendered: Mapping[Variant, str], base: str = "") -> str:
+def compose(
+    rendered: Mapping[Variant, str], written_from: Origin | None = None, base: str = ""
+) -> str:
     """The manifest with a line for each rendered variant, and the other lines of `base`."""
     lines = {name: json.dumps(kept) for name, kept in records(base).items()}
     lines.update(
         (variant.name, json.dumps(record(variant, text))) for variant, text in rendered.items()
     )
-    return _HEAD + ",\n".join(lines[name] for name in sorted(lines)) + _TAIL
+    stated = written_from._asdict() if written_from else {}
+    head = _HEAD + "".join(f'"{key}": "{value}",\n' for key, value in stated.items())
+    return head + _VARIANTS + ",\n".join(lines[name] for name in sorted(lines)) + _TAIL
 
 
 def fingerprint(rendered: Mapping[Variant, str]) -> str:
-    """The SHA-256 of what engines load: every record and, by its hash in there, every text."""
+    """The SHA-256 of what engines load: every record and, by its hash in there, every text.
+
+    That is of the manifest without its origin.
+    """
     return hashlib.sha256(compose(rendered).encode()).hexdigest()
 
 

@@ -2,20 +2,28 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from im2col_cli import manifest, screen
-from im2col_cli.errors import TemplateError
 from im2col_cli.folders import Folders
-from im2col_cli.golden import CHANGED, INVALID, MATCH, MISSING, ORPHAN, STATUSES, Outcome, Update
+from im2col_cli.golden import (
+    CHANGED,
+    INVALID,
+    MATCH,
+    MISSING,
+    ORPHAN,
+    STATUSES,
+    Outcome,
+    Update,
+    removed,
+    written,
+)
 from im2col_cli.matrix import as_patterns
 from im2col_cli.variant import Variant
 from im2col_cli.words import counted
 
 if TYPE_CHECKING:
-    from im2col_cli.hunks import Group, Place
-    from im2col_cli.render import Source
+    from im2col_cli.review import Part, Review
 
 _FEW = 4
 _MOST_NAMED = 12
@@ -25,30 +33,65 @@ _LONGEST_LINE = 240
 _STYLES = {"-": "red", "+": "green"}
 
 
+class Style(NamedTuple):
+    """`most_lines` bounds the differences, and None leaves them out; `terminal` gets colours."""
+
+    most_lines: int | None
+    terminal: bool
+
+
 def check(
     outcomes: Sequence[Outcome],
+    review: "Review | None",
     folders: Folders,
     patterns: Sequence[str],
     accept: Sequence[str],
-    *,
-    most_lines: int | None,
-    terminal: bool,
+    style: Style,
 ) -> str:
     """The report of a check: equal hunks once, then what has no diff, then the summary.
 
-    `accept` is the command that would accept the differences, without patterns. `most_lines`
-    bounds the hunks; with None there are none.
+    `review` is of the outcomes, None where all match. `accept` is the command that would accept
+    the differences, without patterns.
     """
-    summary = _summary(outcomes, folders, patterns)
-    if all(outcome.status == MATCH for outcome in outcomes):
-        return summary
-    from im2col_cli.hunks import grouped
+    counts = summary(outcomes, folders, patterns)
+    if review is None:
+        return counts
+    next_step = _next_step(outcomes, review.parts, folders, patterns, accept)
+    return _reviewed(review, folders, style) + counts + next_step
 
-    groups = grouped(outcomes)
-    lines = [] if most_lines is None else [*_diff_lines(groups, outcomes, folders, most_lines)]
-    lines += _words(outcomes, folders)
-    next_step = _next_step(outcomes, groups, folders, patterns, accept)
-    return screen.styled(lines, terminal=terminal) + summary + next_step
+
+def since(review: "Review", revision: str, folders: Folders, style: Style) -> str:
+    """What changed since a revision, where `review` is of its goldens against what is rendered."""
+    judged = Counter(o.status for o in review.outcomes if o.path != manifest.FILE)
+    counts = ", ".join(
+        f"{judged[status]} {word}"
+        for status, word in ((CHANGED, "changed"), (MISSING, "new"), (ORPHAN, "gone"))
+        if judged[status]
+    )
+    line = f"since {screen.visible(revision)}: {counts or 'no golden changed'}"
+    return _reviewed(review, folders, style) + f"{line}\n\n"
+
+
+def _reviewed(review: "Review", folders: Folders, style: Style) -> str:
+    lines = [] if style.most_lines is None else [*_diff_lines(review, folders, style.most_lines)]
+    lines += _words(review.outcomes, folders)
+    lines += _review_lines(review, folders)
+    return screen.styled(lines, terminal=style.terminal)
+
+
+def plan(review: "Review", folders: Folders) -> str:
+    """What an update is about to do, and why."""
+    outcomes = review.outcomes
+    judged = Counter(o.status for o in outcomes if o.variant and o.status != MATCH)
+    counts = ", ".join(f"{judged[status]} {status}" for status in STATUSES if judged[status])
+    parts = [f"write {counted(judged.total(), 'golden')}{f' ({counts})' if counts else ''}"]
+    if manifest.FILE in written(outcomes):
+        parts.append("write manifest.json")
+    parts += [f"remove {counted(len(gone), 'orphan')}" for gone in [removed(outcomes)] if gone]
+    lines = [f"plan for {folders.goldens}: {', '.join(parts)}"]
+    undoing = ", which this update undoes"
+    lines += [f"  {line}" for line, _ in _review_lines(review, folders, undoing)]
+    return "".join(screen.visible(line) + "\n" for line in lines)
 
 
 def updated(update: Update, folders: Folders, patterns: Sequence[str], why_bad: str) -> str:
@@ -61,7 +104,7 @@ def updated(update: Update, folders: Folders, patterns: Sequence[str], why_bad: 
     )
     lines += [line for line, _ in _words(update.after, folders)]
     told = "".join(screen.visible(line) + "\n" for line in lines)
-    return told + _summary(update.after, folders, patterns) + (f"{why_bad}\n" if why_bad else "")
+    return told + summary(update.after, folders, patterns) + (f"{why_bad}\n" if why_bad else "")
 
 
 def table(texts: Mapping[Variant, str], *, terminal: bool) -> str:
@@ -83,22 +126,17 @@ def table(texts: Mapping[Variant, str], *, terminal: bool) -> str:
     return view + f"{counted(len(texts), 'variant')}\n"
 
 
-def _diff_lines(
-    groups: Sequence["Group"], outcomes: Sequence[Outcome], folders: Folders, most_lines: int
-) -> Iterator[tuple[str, str]]:
-    names = [outcome.variant.name for outcome in outcomes if outcome.variant]
-    sources = _sources(groups, outcomes, folders.templates) if most_lines else {}
+def _diff_lines(review: "Review", folders: Folders, most_lines: int) -> Iterator[tuple[str, str]]:
+    names = [outcome.variant.name for outcome in review.outcomes if outcome.variant]
     left = most_lines
     hidden = 0
-    for group in groups:
-        seen = group.lines[:left]
+    for part in review.parts:
+        seen = part.group.lines[:left]
         left -= len(seen)
-        hidden += len(group.lines) - len(seen)
+        hidden += len(part.group.lines) - len(seen)
         if not seen:
             continue
-        source = sources.get(group.places[0])
-        origin = f" from {source.within(folders.templates)}" if source else ""
-        yield _heading(group, names, folders) + origin, "bold"
+        yield f"{heading(part, names, folders)}; {part.words}", "bold"
         for line in seen:
             yield _clipped(line), _STYLES.get(line[0], "")
         yield "", ""
@@ -110,30 +148,50 @@ def _diff_lines(
         yield "", ""
 
 
-def _sources(
-    groups: Sequence["Group"], outcomes: Sequence[Outcome], templates: Path
-) -> "dict[Place, Source]":
-    """The template line that the first place of each group came from."""
-    from im2col_cli.render import source_lines
-
-    variants = {outcome.variant.name: outcome.variant for outcome in outcomes if outcome.variant}
-    firsts = [group.places[0] for group in groups if group.places[0].rendered]
-    try:
-        sources = source_lines({variants[place.variant] for place in firsts}, templates)
-    except TemplateError:  # the difference matters more than where it comes from
-        return {}
-    return {place: sources[variants[place.variant]][place.rendered - 1] for place in firsts}
-
-
-def _heading(group: "Group", names: Sequence[str], folders: Folders) -> str:
-    variants = {place.variant for place in group.places}
-    first = group.places[0]
+def heading(part: "Part", names: Sequence[str], folders: Folders) -> str:
+    """Where equal hunks stand: golden and line, variants, template line."""
+    places = part.group.places
+    variants = {place.variant for place in places}
+    first = places[0]
     place = f"{folders.goldens / first.path}:{first.line}"
-    if len(variants) == 1:
-        return place if first.path != manifest.FILE else f"{place}, {first.variant}"
-    patterns = as_patterns(variants, names)
-    more = f" and {len(patterns) - _MOST_NAMED} more" if len(patterns) > _MOST_NAMED else ""
-    return f"{place}, in {len(variants)} variants: {', '.join(patterns[:_MOST_NAMED])}{more}"
+    if len(variants) > 1:
+        place += f", in {len(variants)} variants: {some(as_patterns(variants, names))}"
+    elif first.path == manifest.FILE:
+        place += f", {first.variant}"
+    return place + (f" from {part.source.within(folders.templates)}" if part.source else "")
+
+
+def _review_lines(
+    review: "Review", folders: Folders, undoing: str = ""
+) -> Iterator[tuple[str, str]]:
+    """The gravest change, what each template line hits, and which side moved.
+
+    `undoing` goes on where that was a hand.
+    """
+    names = [outcome.variant.name for outcome in review.outcomes if outcome.variant]
+    if review.gravest:
+        yield f"gravest change: {review.gravest.words}", "bold"
+    for impact in review.impacts[:_MOST_LISTED]:
+        place = impact.source.within(folders.templates)
+        yield f"{place} -> {len(impact.variants)} of {counted(review.judged, 'variant')}", ""
+    if len(review.impacts) > _MOST_LISTED:
+        yield f"... and {len(review.impacts) - _MOST_LISTED} more template lines", ""
+    if review.identical:
+        yield f"{counted(review.identical, 'variant')} identical", ""
+    for cause, paths in review.by_cause.items():
+        variants = {path.removesuffix(".wgsl") for path in paths} & {*names}
+        others = [path for path in paths if path.removesuffix(".wgsl") not in variants]
+        told = some([*as_patterns(variants, names), *others])
+        if paths[0] in review.by_hand:
+            yield f"{cause}{undoing}: {told}", "yellow"
+        else:
+            yield f"{cause}: {told}", ""
+
+
+def some(items: Sequence[str]) -> str:
+    """The first few, and how many more."""
+    more = f" and {len(items) - _MOST_NAMED} more" if len(items) > _MOST_NAMED else ""
+    return ", ".join(items[:_MOST_NAMED]) + more
 
 
 def _clipped(line: str) -> str:
@@ -155,7 +213,8 @@ def _words(outcomes: Sequence[Outcome], folders: Folders) -> Iterator[tuple[str,
             yield f"{status:8} ... and {len(told) - _MOST_LISTED} more", "yellow"
 
 
-def _summary(outcomes: Sequence[Outcome], folders: Folders, patterns: Sequence[str]) -> str:
+def summary(outcomes: Sequence[Outcome], folders: Folders, patterns: Sequence[str]) -> str:
+    """Two lines: the counts, and the folders."""
     judged = Counter(outcome.status for outcome in outcomes if outcome.variant)
     parts = [f"{judged[status]} {status}" for status in STATUSES if judged[status]]
     line = f"{counted(judged.total(), 'variant')}: {', '.join(parts)}"
@@ -175,7 +234,7 @@ def _summary(outcomes: Sequence[Outcome], folders: Folders, patterns: Sequence[s
 
 def _next_step(
     outcomes: Sequence[Outcome],
-    groups: Sequence["Group"],
+    parts: Sequence["Part"],
     folders: Folders,
     patterns: Sequence[str],
     accept: Sequence[str],
@@ -189,16 +248,16 @@ def _next_step(
         return "remove by hand what is no golden, then check again\n"
     from shlex import join
 
-    arguments = patterns or _few_patterns(outcomes, groups)
+    arguments = patterns or _few_patterns(outcomes, parts)
     return f"accept with: {join([*accept, *arguments])}\n"
 
 
-def _few_patterns(outcomes: Sequence[Outcome], groups: Sequence["Group"]) -> list[str]:
+def _few_patterns(outcomes: Sequence[Outcome], parts: Sequence["Part"]) -> list[str]:
     """Patterns for the failing variants, if they are few and nothing else fails."""
     names = [outcome.variant.name for outcome in outcomes if outcome.variant]
     failing = [outcome for outcome in outcomes if outcome.status != MATCH]
     variants = {outcome.variant.name for outcome in failing if outcome.variant}
-    variants |= {place.variant for group in groups for place in group.places}
+    variants |= {place.variant for part in parts for place in part.group.places}
     others = [o for o in failing if not o.variant and o.path != manifest.FILE]
     patterns = as_patterns(variants, names)
     return patterns if len(patterns) <= _FEW and variants <= {*names} and not others else []

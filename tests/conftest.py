@@ -8,6 +8,7 @@ from typing import NamedTuple
 import jinja2
 import pytest
 
+from im2col_cli import guard
 from im2col_cli.activation import ActivationKind
 from im2col_cli.cli import run
 from im2col_cli.matrix import FULL_MATRIX
@@ -74,6 +75,15 @@ def _no_switches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests choose these for themselves; the machine that runs them does not."""
     for name in ("UPDATE_WGSL_GOLDEN", "CI", "NO_COLOR", "FORCE_COLOR"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(autouse=True)
+def _updates_do_not_compile(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tint takes a process and a second for each update; tests marked `compiles` have it."""
+    if not request.node.get_closest_marker("compiles"):
+        monkeypatch.setattr(guard, "compiled", lambda *given: "")
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from im2col_cli import changes, hunks
+from im2col_cli import changes
 from im2col_cli.changes import (
     COMMENT,
     CONTROL_FLOW,
@@ -21,7 +21,6 @@ from im2col_cli.changes import (
     phrase,
     ulps,
 )
-from im2col_cli.golden import CHANGED, Outcome
 from im2col_cli.matrix import GOLDEN_MATRIX
 from im2col_cli.tokens import COMMENT as COMMENT_TOKEN
 from im2col_cli.tokens import tokens
@@ -278,48 +277,6 @@ def test_change_at_a_line() -> None:
     assert [at(found, line).kind for line in (1, 4, 9, 11, 12)] == [COMMENT] * 2 + [LITERAL] * 3
     assert at(changes.changes("", "let a = 1;"), 1).kind == EXPRESSION
     assert at(changes.changes("a\n", "a\nb\n"), 2).kind == EXPRESSION
-
-
-def outcomes(*edits: tuple[str, str]) -> list[Outcome]:
-    variants = GOLDEN_MATRIX[:8]
-    found = []
-    for variant in variants:
-        golden = full_matrix()[variant]
-        rendered = golden
-        for old, new in edits:
-            rendered = rendered.replace(old, new)
-        found.append(Outcome(variant.file, CHANGED, variant, golden, rendered))
-    return found
-
-
-def test_groups_are_classed() -> None:
-    found = outcomes(("TILE_K = 16u", "TILE_K = 32u"), ("// Epilogue:", "// The epilogue:"))
-    groups = hunks.grouped(found)
-    classed = {
-        "".join(line for line in group.lines if line[0] == "-"): phrase(change)
-        for group, change in zip(groups, hunks.classed(groups, found), strict=True)
-    }
-    assert classed["-const TILE_K = 16u;"] == "literal 16u -> 32u"
-    assert classed["-// Epilogue: turns the sum of one output element into its value."] == COMMENT
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "kind"),
-    [
-        ('"sha256": "0"', '"sha256": "1"', COMMENT),
-        ('"kind": 3', '"kind": 4', INTERFACE),
-        ('"kind": 3', '"kind":  3', COMMENT),
-        ('"format": 1', '"format": 2', INTERFACE),
-        ('"variant": "s-1/b"', '"variant": "s-1/c"', INTERFACE),
-    ],
-)
-def test_hunks_of_the_manifest_are_classed(old: str, new: str, kind: str) -> None:
-    golden = (
-        '{\n"format": 1,\n"variants": [\n'
-        '{"variant": "s-1/b", "sha256": "0", "activation": {"kind": 3}}\n]\n}\n'
-    )
-    found = [Outcome("manifest.json", CHANGED, None, golden, golden.replace(old, new))]
-    assert {c.kind for c in hunks.classed(hunks.grouped(found), found)} == {kind}
 
 
 GOLDENS = st.sampled_from([full_matrix()[variant] for variant in GOLDEN_MATRIX])

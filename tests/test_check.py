@@ -51,7 +51,9 @@ def lines_of(out: str, *starts: str) -> list[str]:
 
 
 def headings(out: str) -> list[str]:
-    return [line for line in out.splitlines() if re.match(r"goldens/\S+:\d+", line)]
+    """The headings of hunks, without the kind of change."""
+    lines = [line for line in out.splitlines() if re.match(r"goldens/\S+:\d+", line)]
+    return [line.rpartition("; ")[0] for line in lines]
 
 
 def summary(**counts: int) -> str:
@@ -823,7 +825,7 @@ def test_empty_matrix_is_no_pass(im2col: Im2col, monkeypatch: pytest.MonkeyPatch
 
 def test_nothing_rendered_is_no_pass(project: Path) -> None:
     with pytest.raises(UsageError, match="nothing to check"):
-        golden.check({}, project / "goldens", whole=True)
+        golden.check({}, project / "templates", project / "goldens", whole=True)
 
 
 def test_empty_goldens_folder_is_no_pass(project: Path, im2col: Im2col) -> None:

@@ -21,7 +21,7 @@ def test_golden(variant: Variant) -> None:
 
 
 def test_everything_else_in_the_goldens_folder() -> None:
-    outcomes = golden.check(TEXTS, GOLDENS, whole=True)
+    outcomes = golden.check(TEXTS, ROOT / "templates", GOLDENS, whole=True)
     assert [outcome for outcome in outcomes if outcome.status != golden.MATCH] == []
     assert len(outcomes) == len(GOLDEN_MATRIX) + 1
 

@@ -30,10 +30,11 @@ FEW = (
     *(parse(f"f16-vec4-n32x64/{name}") for name in ("hard_sigmoid", "leaky_relu")),
     parse("f32-vec1-m64x16/clip"),
 )
-TEXTS = render(FEW, ROOT / "templates")
+TEMPLATES = ROOT / "templates"
+TEXTS = render(FEW, TEMPLATES)
 GOAL = {
     **{variant.file: text.encode() for variant, text in TEXTS.items()},
-    manifest.FILE: manifest.compose(TEXTS).encode(),
+    manifest.FILE: manifest.compose(TEXTS, manifest.origin_here(TEMPLATES, FEW)).encode(),
 }
 
 STATES = ("good", "stale", "empty", "missing")
@@ -98,7 +99,7 @@ def folders(folder: Path) -> set[str]:
 
 
 def update(folder: Path) -> None:
-    golden.update(TEXTS, folder, whole=True)
+    golden.update(TEXTS, TEMPLATES, folder, whole=True)
 
 
 def assert_whole(before: dict[str, bytes], after: dict[str, bytes]) -> None:
@@ -111,7 +112,7 @@ def assert_whole(before: dict[str, bytes], after: dict[str, bytes]) -> None:
 
 def assert_finished(folder: Path) -> None:
     assert files(folder) == GOAL
-    outcomes = golden.check(TEXTS, folder, whole=True)
+    outcomes = golden.check(TEXTS, TEMPLATES, folder, whole=True)
     assert {outcome.status for outcome in outcomes} == {golden.MATCH}
 
 
@@ -236,7 +237,8 @@ def edit_kernel(project: Path, edit: int) -> dict[str, bytes]:
     kernel.write_text(f"{good}// Edit {edit}.\n")
     texts = render(GOLDEN_MATRIX, project / "templates")
     wanted = {variant.file: text.encode() for variant, text in texts.items()}
-    return wanted | {manifest.FILE: manifest.compose(texts).encode()}
+    origin = manifest.origin_here(project / "templates", texts)
+    return wanted | {manifest.FILE: manifest.compose(texts, origin).encode()}
 
 
 def temporaries(folder: Path) -> list[Path]:

@@ -157,7 +157,9 @@ def edit(project: Path, file: str, old: str, new: str) -> None:
 
 
 def headings(output: str) -> list[str]:
-    return [line for line in output.split("\n") if line.startswith("goldens/")]
+    """The headings of hunks, without the kind of change."""
+    lines = [line for line in output.split("\n") if line.startswith("goldens/")]
+    return [line.rpartition("; ")[0] for line in lines]
 
 
 @pytest.mark.parametrize(

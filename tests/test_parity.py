@@ -601,7 +601,9 @@ def test_record_creates_a_table_with_a_row_for_each_type(
     assert [row[:3] for row in rows] == sorted(
         [adapter.device, adapter.runtime, kind] for kind, adapter in good.adapters.items()
     )
-    manifest = hashlib.sha256((ROOT / "goldens" / "manifest.json").read_bytes()).hexdigest()
+    lines = (ROOT / "goldens" / "manifest.json").read_text().splitlines(keepends=True)
+    loaded = "".join(line for line in lines if not line.startswith(('"templates"', '"matrix"')))
+    manifest = hashlib.sha256(loaded.encode()).hexdigest()
     for row in rows:
         cells = dict(zip(heading, row, strict=True))
         assert cells["manifest"] == manifest[:12]

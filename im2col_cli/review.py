@@ -1,0 +1,119 @@
+"""What a failing check amounts to: each hunk's kind and origin, what it hits, which side moved."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from im2col_cli import changes, hunks, manifest
+from im2col_cli.causes import BY_HAND, CAUSES
+from im2col_cli.errors import TemplateError
+from im2col_cli.golden import MATCH, Outcome
+from im2col_cli.hunks import Group
+from im2col_cli.render import Source, source_lines
+from im2col_cli.variant import Variant
+
+
+class Part(NamedTuple):
+    """Equal hunks: what kind of change they are, in words, and the template line they come from."""
+
+    group: Group
+    kind: str
+    words: str
+    source: Source | None
+
+
+class Impact(NamedTuple):
+    """A line of a template, and the variants whose goldens change there."""
+
+    source: Source
+    variants: list[str]
+
+
+@dataclass(frozen=True)
+class Review:
+    """`parts` has the gravest first, `impacts` the most widespread; `causes` is by path."""
+
+    outcomes: Sequence[Outcome]
+    parts: list[Part]
+    impacts: list[Impact]
+    causes: Mapping[str, str]
+
+    @property
+    def gravest(self) -> Part | None:
+        return self.parts[0] if self.parts else None
+
+    @property
+    def judged(self) -> int:
+        return sum(outcome.variant is not None for outcome in self.outcomes)
+
+    @property
+    def identical(self) -> int:
+        return sum(o.variant is not None and o.status == MATCH for o in self.outcomes)
+
+    @property
+    def by_hand(self) -> list[str]:
+        """The paths that were edited by hand."""
+        return [path for path, cause in self.causes.items() if cause in BY_HAND]
+
+    @property
+    def by_cause(self) -> dict[str, list[str]]:
+        """The paths that each cause explains, in the order of CAUSES."""
+        groups = {
+            cause: [path for path, named in self.causes.items() if named == cause]
+            for cause in CAUSES
+        }
+        return {cause: paths for cause, paths in groups.items() if paths}
+
+
+def review(outcomes: Sequence[Outcome], templates: Path, causes: Mapping[str, str]) -> Review:
+    """Reviews the outcomes of a check of what the templates render."""
+    groups = hunks.grouped(outcomes)
+    sources = _sources(groups, outcomes, templates)
+    found = {
+        outcome.path: changes.changes(outcome.golden or "", outcome.rendered or "")
+        for outcome in outcomes
+        if outcome.path in {group.places[0].path for group in groups} - {manifest.FILE}
+    }
+    parts = [_part(group, found, sources) for group in groups]
+    parts.sort(key=lambda part: -changes.KINDS.index(part.kind))
+    return Review(outcomes, parts, _impacts(groups, sources), causes)
+
+
+def _part(
+    group: Group,
+    found: Mapping[str, list[changes.Change]],
+    sources: Mapping[hunks.Place, Source],
+) -> Part:
+    first = group.places[0]
+    if first.path == manifest.FILE:  # what engines read of a golden before they load it
+        return Part(group, changes.INTERFACE, changes.INTERFACE, None)
+    change = changes.at(found[first.path], first.line)
+    return Part(group, change.kind, changes.phrase(change), sources.get(first))
+
+
+def _impacts(groups: Iterable[Group], sources: "Mapping[hunks.Place, Source]") -> list[Impact]:
+    hit: dict[Source, dict[str, None]] = {}
+    for group in groups:
+        for place in group.places:
+            if place in sources:
+                hit.setdefault(sources[place], {})[place.variant] = None
+    impacts = [Impact(source, list(variants)) for source, variants in hit.items()]
+    return sorted(impacts, key=lambda impact: (-len(impact.variants), impact.source))
+
+
+def _sources(
+    groups: Iterable[Group], outcomes: Iterable[Outcome], templates: Path
+) -> dict[hunks.Place, Source]:
+    """The template line that each place of each hunk came from."""
+    variants = {outcome.variant.name: outcome.variant for outcome in outcomes if outcome.variant}
+    places = [place for group in groups for place in group.places if place.rendered]
+    try:
+        lines = source_lines(dict.fromkeys(_variants(places, variants)), templates)
+    except TemplateError:  # the difference matters more than where it comes from
+        return {}
+    return {place: lines[variants[place.variant]][place.rendered - 1] for place in places}
+
+
+def _variants(places: Iterable[hunks.Place], by_name: Mapping[str, Variant]) -> Iterable[Variant]:
+    return (by_name[place.variant] for place in places)
