@@ -73,7 +73,7 @@ def _models() -> Sequence[click.Command]:
 # In the order of --help. Only the module of the command that runs is imported.
 _MODULES: dict[str, Callable[[], Sequence[click.Command]]] = {
     **dict.fromkeys(("list", "render", "check-goldens"), _gate),
-    **dict.fromkeys(("diff",), _comparison),
+    **dict.fromkeys(("diff", "watch"), _comparison),
     **dict.fromkeys(("validate", "adapters", "parity"), _proof),
     **dict.fromkeys(("explain", "check-enum"), _models),
 }

@@ -1,5 +1,8 @@
 """Commands that show what changed between texts: diff, watch."""
 
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -59,4 +62,69 @@ def diff(
     return int(pair[0].text != pair[1].text)
 
 
-COMMANDS = (diff,)
+@click.command()
+@options.patterns
+@options.templates
+@options.goldens
+@click.option(
+    "--compiler",
+    type=click.Choice(["tint", "naga", "all"]),
+    default="all",
+    show_default=True,
+    help="What compiles the variants that changed.",
+)
+@click.option("--no-compile", is_flag=True, help="Compile nothing.")
+@click.option(
+    "--max-diff-lines",
+    metavar="N",
+    type=click.IntRange(min=0),
+    default=60,
+    show_default=True,
+    help="Lines of differences to show at each save.",
+)
+def watch(
+    patterns: tuple[str, ...],
+    templates: Path | None,
+    goldens: Path | None,
+    compiler: str,
+    no_compile: bool,
+    max_diff_lines: int,
+) -> int:
+    """Check and compile again whenever a template or golden is saved.
+
+    Says what changed since the last save, at first since the goldens. Ctrl-C or SIGTERM ends it,
+    which is its good end: exit code 0.
+    """
+    from im2col_cli import compilers, folders, report
+    from im2col_cli.saves import saves
+    from im2col_cli.session import Session
+
+    used = folders.locate(templates, goldens)
+    where = [
+        folders.existing(used.templates, "templates"),
+        folders.existing(used.goldens, "goldens"),
+    ]
+    names = () if no_compile else compilers.COMPILERS if compiler == "all" else (compiler,)
+    style = report.Style(max_diff_lines, options.wants_colour())
+    session = Session(patterns, used, names, style)
+    try:
+        with _sigterm_interrupts():
+            for saved in saves(where):
+                if not all(map(options.out, session.told(saved))):
+                    break
+    except KeyboardInterrupt:
+        options.say("\nstopped")
+    return 0
+
+
+@contextmanager
+def _sigterm_interrupts() -> Iterator[None]:
+    """SIGTERM does what Ctrl-C does, so that compilers end with this process."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+COMMANDS = (diff, watch)
