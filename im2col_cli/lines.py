@@ -63,8 +63,8 @@ def _lines(text: str) -> list[Line]:
 
 
 def _beside(old: Sequence[Line], new: Sequence[Line]) -> Iterator[Row]:
-    """As many lines go together in order; else each old one with the next new one like it."""
-    if len(old) == len(new) or len(old) * len(new) > _MOST_PAIRS:
+    """Each old line with the next new one like it, and those between as they come."""
+    if len(old) * len(new) > _MOST_PAIRS:
         for pair in zip_longest(old, new):
             yield _compared(*pair) or Row(*pair)
         return
@@ -88,7 +88,7 @@ def _compared(old: Line | None, new: Line | None) -> Row | None:
         return None
     words = _WORD.findall(old.text), _WORD.findall(new.text)
     matcher = SequenceMatcher(None, *words, autojunk=False)
-    if matcher.ratio() < _LIKE or not old.text.strip():
+    if matcher.ratio() < _LIKE:
         return None
     parts: tuple[list[Word], list[Word]] = ([], [])
     for kind, *ends in matcher.get_opcodes():

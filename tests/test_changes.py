@@ -108,6 +108,7 @@ def kinds(golden: str, rendered: str) -> set[str]:
         (LITERAL, [("0u; i", "1u; i")]),
         (EXPRESSION, [("max(v,", "min(v,")]),
         (EXPRESSION, [("v: f32", "v: f16")]),
+        (EXPRESSION, [("FACTOR = 0.5", "FACTOR = f32(0.5)")]),
         (EXPRESSION, [("i < HALF", "i <= HALF")]),
         (EXPRESSION, [("+ 1.5", "- 1.5")]),
         (EXPRESSION, [("+ 1.5", "+ -1.5")]),
@@ -163,6 +164,25 @@ def test_members_and_variables_are_renamed_apart() -> None:
     golden = "var<private> x: f32;\nfn f(p: vec2<f32>) -> f32 {\n    return p.x + x;\n}\n"
     assert kinds(golden, golden.replace(" x", " z")) == {RENAMED}
     assert kinds(golden, golden.replace(".x", ".y")) == {EXPRESSION}
+
+
+def test_a_member_is_renamed_with_its_uses() -> None:
+    golden = "struct S { a: f32 }\nfn f(s: S, a: f32) -> f32 {\n    return s.a + a;\n}\n"
+    rendered = golden.replace("{ a:", "{ b:").replace("s.a", "s.b")
+    (change,) = changes.changes(golden, rendered)
+    assert (change.kind, change.renames) == (RENAMED, ((".a", ".b"),))
+
+
+def test_code_may_go_to_lines_far_away() -> None:
+    """Two hunks, of which neither has the same code on both sides."""
+    gap = "\n" * 12
+    found = changes.changes(f"let x = f({gap}a);", f"let x = f(a{gap});")
+    assert [change.kind for change in found] == [COMMENT, COMMENT]
+
+
+@pytest.mark.parametrize("char", "\v\f\r\x85\u2028\u2029")
+def test_whatever_ends_a_comment_ends_it(char: str) -> None:
+    assert kinds("// a", f"// a{char}let b = 1;") == {EXPRESSION}
 
 
 def test_operators_are_whole() -> None:
@@ -326,6 +346,16 @@ def test_random_edits_have_a_kind(text: str, edits: list[tuple[int, int, list[st
     assert (found == []) == (text == rendered)
 
 
-def test_what_is_too_long_to_align_is_still_classed() -> None:
+def test_a_number_that_comes_is_no_literal_that_changes() -> None:
+    assert kinds("let a = f();", "let a = f(1.0);") == {EXPRESSION}
+
+
+def test_numbers_may_become_what_others_were() -> None:
+    (change,) = changes.changes("let a = f(0.0, 1.0);", "let a = f(1.0, 2.0);")
+    assert [literal[:2] for literal in change.literals] == [("0.0", "1.0"), ("1.0", "2.0")]
+
+
+def test_what_is_too_long_to_align_is_still_classed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(changes._Comparison, "_aligned")
     golden, rendered = "a b; " * 3000, "b; a " * 3000 + "c"
     assert kinds(golden, rendered) == {EXPRESSION}

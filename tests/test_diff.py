@@ -253,7 +253,12 @@ def test_rows_are_the_unified_diff(old: str, new: str, context: int) -> None:
     before, after = (text.split("\n") if text else [] for text in (old, new))
     diff = list(difflib.unified_diff(before, after, lineterm="", n=context))[2:]
     assert sorted(marked) == sorted(line for line in diff if not line.startswith("@@"))
-    assert len(found) == len(changes.changes(old, new, context))
+    headings = [line for line in diff if line.startswith("@@")]
+    classed = changes.changes(old, new, context)
+    assert [diff_report._heading(change)[0][0] for change in classed] == [
+        re.sub(r"([-+]\d+)(?= )", r"\1,1", heading) for heading in headings
+    ]
+    assert len(found) == len(classed)
     for rows in found:
         for side in (0, 1):
             numbers = [row[side].number for row in rows if row[side]]  # type: ignore[union-attr]

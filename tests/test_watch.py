@@ -109,6 +109,18 @@ def test_an_editor_may_rename_and_keep_the_time(tmp_path: Path) -> None:
     assert watched(tmp_path, save) == [[], ["a.jinja"]]
 
 
+def test_a_text_of_the_same_length_and_time(tmp_path: Path) -> None:
+    path = tmp_path / "a.jinja"
+    path.write_text("1")
+    times = path.stat().st_atime_ns, path.stat().st_mtime_ns
+
+    def save() -> None:
+        path.write_text("2")
+        os.utime(path, ns=times)
+
+    assert watched(tmp_path, save) == [[], ["a.jinja"]]
+
+
 def test_what_else_editors_write_is_no_save(tmp_path: Path) -> None:
     def swap() -> None:
         for name in (".a.jinja.swp", "a.jinja~", "4913", ".#a.jinja", ".im2col-0.wgsl"):
