@@ -198,7 +198,7 @@ def _review(outcomes: Sequence["Outcome"], used: "Folders") -> "Review | None":
 def _approve(
     used: "Folders",
     max_changed: int | None,
-    say: Callable[[str], None],
+    say: Callable[[str], object],
     outcomes: Sequence["Outcome"],
 ) -> None:
     """Tells the plan of an update, and raises where it must not be carried out."""

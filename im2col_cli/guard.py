@@ -7,7 +7,7 @@ from im2col_cli.compilers import Absent
 from im2col_cli.errors import Im2colError, TemplateError
 from im2col_cli.folders import Folders
 from im2col_cli.golden import Outcome
-from im2col_cli.lint import Linted
+from im2col_cli.lint import NOT_LINTED
 from im2col_cli.words import counted
 
 _NOTHING_WRITTEN = "nothing was written"
@@ -48,7 +48,7 @@ def compiled(outcomes: Sequence[Outcome], folders: Folders) -> str:
     if absent:
         return f"not compiled with Tint: {absent[0].reason} ({absent[0].hint})"
     found = validation.judge(
-        results, Linted({}, [], 0), texts, folders.templates, strict=False, complete=False
+        results, NOT_LINTED, texts, folders.templates, strict=False, complete=False
     )
     if found.failed:
         worst = found.findings[0]

@@ -58,6 +58,9 @@ class Linted:
         return sum(not found for found in self.found.values())
 
 
+NOT_LINTED = Linted({}, [], 0)
+
+
 def lint(texts: Mapping[Variant, str], templates: Path, *, whole: bool) -> Linted:
     """The hazards of the texts, which the templates rendered.
 

@@ -42,6 +42,17 @@ def text(validation: Validation, folders: Folders, *, terminal: bool) -> str:
     )
 
 
+def brief(validation: Validation, folders: Folders, *, terminal: bool) -> str:
+    """What was found, and a line a compiler."""
+    findings = finding_lines(validation.findings, validation.variants, folders)
+    lines = [*findings, *_disagreement_lines(validation)]
+    total = len(validation.variants)
+    lines += [
+        (f"{done.compiler} accepts {_passed(done)} of {total}", "") for done in validation.compiled
+    ]
+    return screen.styled([*lines, *_absent_lines(validation)], terminal=terminal)
+
+
 def as_json(validation: Validation, folders: Folders, matrix: str) -> str:
     """Everything, with what each compiler said in full."""
     document = {

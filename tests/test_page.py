@@ -83,7 +83,7 @@ def test_records_are_those_of_the_manifest() -> None:
     assert {golden["record"]["variant"]: golden["record"] for golden in data["goldens"]} == (
         manifest.records(text)
     )
-    assert data["fingerprint"] == hashlib.sha256(text.encode()).hexdigest()
+    assert data["fingerprint"] == manifest.fingerprint(TEXTS)
     assert (data["format"], data["base"], data["run"]) == (1, None, None)
 
 

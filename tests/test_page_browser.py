@@ -42,7 +42,7 @@ def before() -> page.Base:
     texts[GONE] = "// gone\n"
     records = {variant.name: manifest.record(variant, text) for variant, text in TEXTS.items()}
     goldens = (page.Golden(records.get(name, {"variant": name}), texts[name]) for name in texts)
-    return page.Base("trunk", "0123456789abcdef", "", tuple(goldens))
+    return page.Base("trunk", "0123456789abcdef", tuple(goldens))
 
 
 @pytest.fixture(scope="module")
