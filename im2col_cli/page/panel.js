@@ -115,7 +115,7 @@ Im2colRunner.mount = (() => {
     }
     for (const [status, title] of [["not run", "Not run"], ["skipped", "Skipped"]]) {
       const left = variants.filter((row) => row.status === status);
-      const reasons = new Set(left.map(({ reason }) => `${title}: ${reason}.`));
+      const reasons = new Set(left.map(({ reason }) => `${title}: ${reason.replace(/\.$/, "")}.`));
       lines.push(...reasons);
     }
     return lines.join(" ");
