@@ -65,6 +65,7 @@ def play(
                     "PATH": os.environ["PATH"],
                     **environment,
                     "CI": "true",
+                    "GITHUB_WORKSPACE": str(workspace),
                     "RUNNER_TEMP": str(temp),
                     **{name: str(path) for name, path in files.items()},
                     **{key: _filled(text, known) for key, text in step.get("env", {}).items()},

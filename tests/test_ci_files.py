@@ -325,6 +325,20 @@ def test_a_template_edit_in_a_pull_request(runner: Runner) -> None:
     assert "<html" in runner.uploaded["im2col-page"]
 
 
+def test_annotations_are_for_files_of_the_checkout(runner: Runner) -> None:
+    below = runner.workspace / "kernels/conv"
+    below.mkdir(parents=True)
+    for name in ("templates", "goldens", "pyproject.toml"):
+        (runner.workspace / name).rename(below / name)
+    runner.im2col(REAL)
+    edit_clip(below)
+    job = runner.run(working_directory="kernels/conv", page="false")
+    assert job.code == 1
+    files = re.findall("::error file=(.*?),", job.log)
+    assert len(files) == len(set(files)) > 40
+    assert all((runner.workspace / file).is_file() for file in files)
+
+
 def test_nothing_is_updated_whatever_the_job_sets(runner: Runner) -> None:
     runner.im2col(REAL)
     runner.environment["UPDATE_WGSL_GOLDEN"] = "1"
