@@ -9,8 +9,8 @@ from contextlib import suppress
 
 import click
 
-from im2col_cli.errors import Im2colError
-from im2col_cli.options import say
+from im2col_cli.errors import Im2colError, UsageError
+from im2col_cli.options import out, say
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
@@ -70,12 +70,26 @@ def _models() -> Sequence[click.Command]:
     return COMMANDS
 
 
+def _page() -> Sequence[click.Command]:
+    from im2col_cli.page_commands import COMMANDS
+
+    return COMMANDS
+
+
+def _setup() -> Sequence[click.Command]:
+    from im2col_cli.setup_commands import COMMANDS
+
+    return COMMANDS
+
+
 # In the order of --help. Only the module of the command that runs is imported.
 _MODULES: dict[str, Callable[[], Sequence[click.Command]]] = {
     **dict.fromkeys(("list", "render", "check-goldens"), _gate),
     **dict.fromkeys(("diff", "watch"), _comparison),
-    **dict.fromkeys(("validate", "adapters", "parity"), _proof),
+    **dict.fromkeys(("validate", "lint", "adapters", "parity", "record"), _proof),
     **dict.fromkeys(("explain", "check-enum"), _models),
+    "page": _page,
+    "doctor": _setup,
 }
 
 
@@ -87,9 +101,36 @@ class _Commands(click.Group):
         module = _MODULES.get(cmd_name, tuple)
         return next((command for command in module() if command.name == cmd_name), None)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in _MODULES and not ctx.resilient_parsing:
+            from im2col_cli.words import nearest
+
+            near = nearest(args[0], _MODULES)
+            raise UsageError(
+                f"no command is named {args[0]!r}", near or "im2col --help lists the commands"
+            )
+        return super().resolve_command(ctx, args)
+
+
+def _show_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        from im2col_cli import about
+
+        out(about.text())
+        ctx.exit()
+
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="im2col-cli", prog_name="im2col")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the versions, and which folders serve.",
+)
 def main() -> None:
     """Golden files for the im2col WebGPU convolution kernel.
 

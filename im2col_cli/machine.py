@@ -1,9 +1,12 @@
 """What machines read: JSON, JUnit XML and GitHub annotations. Every function returns a document."""
 
 import json
+import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
@@ -177,9 +180,22 @@ def _check_github(outcomes: Sequence[Outcome], review: "Review | None", folders:
 
 
 def _annotation(place: hunks.Place, message: str, folders: Folders) -> str:
-    file = _property((folders.goldens / place.path).as_posix())
-    title = _property(f"golden differs: {place.variant}")
-    return f"::error file={file},line={place.line},title={title}::{_escaped(message)}\n"
+    file = _from_checkout(folders.goldens / place.path).as_posix()
+    return annotation(file, place.line, f"golden differs: {place.variant}", message)
+
+
+def annotation(file: str, line: int, title: str, message: str) -> str:
+    """An error in a file, as GitHub's workflow command."""
+    where = f"file={_property(file)},line={line},title={_property(title)}"
+    return f"::error {where}::{_escaped(message)}\n"
+
+
+def _from_checkout(path: Path) -> Path:
+    """GitHub reads paths from the root of the checkout, wherever the command runs."""
+    root = os.environ.get("GITHUB_WORKSPACE")
+    with suppress(ValueError):
+        return path.resolve().relative_to(Path(root).resolve()) if root else path
+    return path
 
 
 def _sentence(outcome: Outcome, folders: Folders) -> str:

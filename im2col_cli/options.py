@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from im2col_cli import completion
 from im2col_cli.errors import Im2colError
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from im2col_cli.folders import Folders
     from im2col_cli.variant import Variant
 
@@ -29,9 +32,19 @@ class Folder(click.Path):
             self.fail("the name is empty", param, ctx)
         return super().convert(value, param, ctx)
 
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> "list[CompletionItem[str]]":
+        from click.shell_completion import CompletionItem
+
+        return [CompletionItem(incomplete, type="dir")]
+
 
 def patterns(command: _Command) -> _Command:
-    return click.argument("patterns", metavar="[PATTERN]...", nargs=-1)(command)
+    argument = click.argument(
+        "patterns", metavar="[PATTERN]...", nargs=-1, shell_complete=completion.pattern
+    )
+    return argument(command)
 
 
 def matrix(command: _Command) -> _Command:

@@ -15,6 +15,8 @@ from im2col_cli.matrix import FULL_MATRIX
 from im2col_cli.render import _Environment, render
 from im2col_cli.variant import Variant
 
+pytest_plugins = ("tests.browser",)
+
 ROOT = Path(__file__).parent.parent
 
 

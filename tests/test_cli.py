@@ -325,12 +325,6 @@ def test_render_json_is_the_interface_with_the_text(project: Path, im2col: Im2co
         assert entry == records[entry["variant"]]
 
 
-def test_version(im2col: Im2col) -> None:
-    code, out, _ = im2col("--version")
-    assert code == 0
-    assert re.fullmatch(r"im2col, version \d+\.\d+\.\d+\n", out)
-
-
 @pytest.mark.parametrize("command", [[], ["list"], ["render"], ["check-goldens"]])
 @pytest.mark.parametrize("option", ["-h", "--help"])
 def test_help(command: list[str], option: str, im2col: Im2col) -> None:
