@@ -1,9 +1,11 @@
 """The convolutions and inputs on which variants are compared with the reference.
 
 Together they reach every part of the kernel: each edge of each tile, each side of the padding, each
-axis told from the other, and each branch of each activation.
+axis told from the other, and each branch of each activation. The inputs follow from a case's seed
+by integer arithmetic alone, so that the page (page/oracle.js) makes the same in a browser.
 """
 
+import math
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,6 +18,7 @@ from im2col_cli.activation import ACTIVATIONS
 from im2col_cli.conv import MOST_WORKGROUPS, Convolution
 
 Array = npt.NDArray[np.float64]
+Words = npt.NDArray[np.uint32]
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,10 @@ class Case:
     width: int = MOST_WORKGROUPS
     is_rounded: bool = False
     once: bool = False
+
+    @property
+    def seed(self) -> int:
+        return zlib.crc32(self.name.encode())
 
     def convolution(self, vec_size: int) -> Convolution:
         return Convolution(
@@ -94,28 +101,53 @@ class Tensors(NamedTuple):
 
 def tensors(case: Case, vec_size: int) -> Tensors:
     """The inputs of a case, the same every time."""
-    convolution = case.convolution(vec_size)
-    random = np.random.default_rng(zlib.crc32(case.name.encode()))
-    c = convolution
+    c = case.convolution(vec_size)
     shapes = (
         (c.batch, c.src_h, c.src_w, c.channel_i),
         (c.n, c.kernel_h, c.kernel_w, c.channel_i),
         (c.n,),
     )
-    # Sums of k terms are then of size 3 or so: every activation bends there.
-    weight_scale = 2.0 ** -round(np.log2(c.k) / 2)
-    scales = (1.0, weight_scale, 1.0)
-    if case.is_rounded:
-        values = [
-            (random.standard_normal(shape) * scale).astype(np.float16).astype(np.float64)
-            for shape, scale in zip(shapes, scales, strict=True)
-        ]
-    else:
-        values = [
-            random.integers(-16, 17, shape) / 8 * scale
-            for shape, scale in zip(shapes, scales, strict=True)
-        ]
-    return Tensors(*values)
+    scales = (1.0, weight_scale(c), 1.0)
+    draw = _arbitrary if case.is_rounded else _on_grid
+    return Tensors(
+        *(
+            (draw(_words(math.prod(shape), case.seed + number)) * scale).reshape(shape)
+            for number, (shape, scale) in enumerate(zip(shapes, scales, strict=True))
+        )
+    )
+
+
+def weight_scale(convolution: Convolution) -> float:
+    """A power of two by which sums of k terms are of size 3 or so: every activation bends there."""
+    return 2.0 ** -round(math.log2(convolution.k) / 2)
+
+
+def _words(count: int, key: int) -> Words:
+    """`count` random words: the hash of each index, xor the hash of the key."""
+    return _hash(np.arange(count, dtype=np.uint32) ^ _hash(np.array([key], np.uint32)))
+
+
+def _hash(words: Words) -> Words:
+    """lowbias32, a permutation of the 32-bit words in which each bit of the input moves every bit
+    of the output: Chris Wellons, "Prospecting for Hash Functions", 2018 (public domain).
+    """
+    words = (words ^ words >> np.uint32(16)) * np.uint32(0x7FEB352D)
+    words = (words ^ words >> np.uint32(15)) * np.uint32(0x846CA68B)
+    return words ^ words >> np.uint32(16)
+
+
+def _on_grid(words: Words) -> Array:
+    """Multiples of 1/8 from -2 to 2."""
+    return ((words % 33).astype(np.float64) - 16) / 8
+
+
+def _arbitrary(words: Words) -> Array:
+    """Numbers of 11 significant bits, as many as f16 has: in each of four binades up to 2 equally
+    many, of either sign."""
+    significand = 1 + (words & 0x3FF) / 1024
+    sign = np.where(words >> 31, -1.0, 1.0)
+    values: Array = sign * np.ldexp(significand, -(words >> 10 & 3).astype(np.int32))
+    return values
 
 
 def parameters(activation: str) -> Mapping[str, float]:

@@ -157,7 +157,21 @@ class _Comparison:
     def _differences(self, golden: range, rendered: range) -> Iterator[_Difference]:
         if self._golden.texts == self._rendered.texts:  # whatever went from one line to another
             return
-        golden, rendered = self._trimmed(golden, rendered)
+        for block in self._blocks(*self._trimmed(golden, rendered)):
+            yield from self._block_differences(*self._trimmed(*block))
+
+    def _blocks(self, golden: range, rendered: range) -> Iterator[_Difference]:
+        """What stands between the words of control flow, if these are the same; else all."""
+        old = [index for index in golden if self._golden.texts[index] in _CONTROL]
+        new = [index for index in rendered if self._rendered.texts[index] in _CONTROL]
+        if [self._golden.texts[i] for i in old] != [self._rendered.texts[i] for i in new]:
+            old, new = [], []
+        starts = (golden.start, rendered.start)
+        for ends in [*zip(old, new, strict=True), (golden.stop, rendered.stop)]:
+            yield _Difference(range(starts[0], ends[0]), range(starts[1], ends[1]))
+            starts = (ends[0] + 1, ends[1] + 1)
+
+    def _block_differences(self, golden: range, rendered: range) -> Iterator[_Difference]:
         if self._shape(0, golden) == self._shape(1, rendered):
             yield from self._unlike(golden, rendered)
         elif len(golden) * len(rendered) > _MOST_ALIGNED:
@@ -265,15 +279,15 @@ class _Comparison:
                 range(first.rendered.start, last.rendered.stop),
             )
         )
-        return Counter(old) == Counter(new) and _blocks(old) != _blocks(new)
+        return Counter(old) == Counter(new) and _between_control(old) != _between_control(new)
 
 
 def _lines(text: str) -> list[str]:
     return text.split("\n") if text else []
 
 
-def _blocks(words: Sequence[str]) -> list[Counter[str]]:
-    """What stands between words of control flow, in any order."""
+def _between_control(words: Sequence[str]) -> list[Counter[str]]:
+    """The words of each block, in any order."""
     blocks: list[Counter[str]] = [Counter()]
     for word in words:
         if word in _CONTROL:

@@ -52,6 +52,12 @@ def _gate() -> Sequence[click.Command]:
     return COMMANDS
 
 
+def _comparison() -> Sequence[click.Command]:
+    from im2col_cli.compare_commands import COMMANDS
+
+    return COMMANDS
+
+
 def _proof() -> Sequence[click.Command]:
     from im2col_cli.proof_commands import COMMANDS
 
@@ -60,6 +66,12 @@ def _proof() -> Sequence[click.Command]:
 
 def _models() -> Sequence[click.Command]:
     from im2col_cli.model_commands import COMMANDS
+
+    return COMMANDS
+
+
+def _page() -> Sequence[click.Command]:
+    from im2col_cli.page_commands import COMMANDS
 
     return COMMANDS
 
@@ -73,9 +85,11 @@ def _setup() -> Sequence[click.Command]:
 # In the order of --help. Only the module of the command that runs is imported.
 _MODULES: dict[str, Callable[[], Sequence[click.Command]]] = {
     **dict.fromkeys(("list", "render", "check-goldens"), _gate),
-    **dict.fromkeys(("validate", "adapters", "parity"), _proof),
+    **dict.fromkeys(("diff", "watch"), _comparison),
+    **dict.fromkeys(("validate", "lint", "adapters", "parity", "record"), _proof),
     **dict.fromkeys(("explain", "check-enum"), _models),
-    **dict.fromkeys(("doctor",), _setup),
+    "page": _page,
+    "doctor": _setup,
 }
 
 

@@ -4,7 +4,6 @@ Read off the tokens of im2col_cli.tokens alone: a grammar would know more, and w
 half-done edit renders.
 """
 
-import re
 from bisect import bisect_left
 from collections.abc import Iterator
 from functools import cached_property
@@ -22,9 +21,6 @@ _OPERATORS = frozenset({*_DOUBLED.split(), *(f"{char}=" for char in "+-*/%&|^=!<
 # Where `var<storage, read_write> y` has its name.
 _LONGEST_BRACKETS = 6
 
-# What ends a line comment in WGSL, and so may hide code from Pygments, which knows only "\n".
-_OTHER_LINE_BREAK = re.compile("[\v\f\x85\u2028\u2029]|\r(?!\n|$)")
-
 
 class Code:
     """The tokens that are code, as parallel lists: what they say, their kinds, their lines.
@@ -39,7 +35,7 @@ class Code:
         self.lines: list[int] = []
         end = (0, 0)
         for kind, word, line, column in tokens(text):
-            if kind == COMMENT and not _OTHER_LINE_BREAK.search(word):
+            if kind == COMMENT:
                 continue
             last = self.texts[-1] if self.texts else ""
             if last + word in _OPERATORS and end == (line, column):

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-# A crash is the compiler's own failure: it says nothing of the shader, but nothing good.
-ERROR, CRASH, WARNING = SEVERITIES = ("error", "crash", "warning")
+# A crash is the compiler's own failure: it says nothing of the shader, but nothing good. A hazard
+# is what the lint finds in shaders that compile.
+ERROR, CRASH, HAZARD, WARNING = SEVERITIES = ("error", "crash", "hazard", "warning")
 
 
 @dataclass(frozen=True)

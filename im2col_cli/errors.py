@@ -39,3 +39,7 @@ class GpuError(Im2colError):
 
 class ModelError(Im2colError):
     """A model or a header file cannot be read, or is not one."""
+
+
+class ResultError(Im2colError):
+    """A result of the page that is not one, or not one of these goldens."""

@@ -42,6 +42,11 @@ def existing(folder: Path, kind: str) -> Path:
     return folder
 
 
+def is_within(path: Path, folder: Path) -> bool:
+    """Whether the path is the folder or something in it, links resolved."""
+    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
+
+
 def _from_here(path: Path) -> Path:
     """The path as people want to read it: from the working directory where it lies below that."""
     try:

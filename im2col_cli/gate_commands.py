@@ -58,7 +58,7 @@ def render(
     used = folders.locate(templates, None)
     if output and form == "json":
         raise UsageError("-o writes WGSL, not JSON", "leave out one of -o and --format json")
-    if output and _is_within(output, used.goldens):
+    if output and folders.is_within(output, used.goldens):
         raise UsageError(
             f"-o names the goldens folder, or one in it ({output})",
             "im2col check-goldens --update is what writes goldens",
@@ -198,7 +198,7 @@ def _review(outcomes: Sequence["Outcome"], used: "Folders") -> "Review | None":
 def _approve(
     used: "Folders",
     max_changed: int | None,
-    say: Callable[[str], None],
+    say: Callable[[str], object],
     outcomes: Sequence["Outcome"],
 ) -> None:
     """Tells the plan of an update, and raises where it must not be carried out."""
@@ -225,10 +225,6 @@ def _switch_is_on() -> bool:
     if value not in ("", "0", "1"):
         raise UsageError(f"{_SWITCH} is {value!r}", "unset, empty and 0 mean check, 1 means update")
     return value == "1"
-
-
-def _is_within(path: Path, folder: Path) -> bool:
-    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
 
 
 def _out_wgsl(texts: "dict[Variant, str]") -> None:

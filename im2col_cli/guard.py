@@ -7,6 +7,7 @@ from im2col_cli.compilers import Absent
 from im2col_cli.errors import Im2colError, TemplateError
 from im2col_cli.folders import Folders
 from im2col_cli.golden import Outcome
+from im2col_cli.lint import NOT_LINTED
 from im2col_cli.words import counted
 
 _NOTHING_WRITTEN = "nothing was written"
@@ -46,7 +47,9 @@ def compiled(outcomes: Sequence[Outcome], folders: Folders) -> str:
     absent = [result for result in results if isinstance(result, Absent)]
     if absent:
         return f"not compiled with Tint: {absent[0].reason} ({absent[0].hint})"
-    found = validation.judge(results, texts, folders.templates, strict=False, complete=False)
+    found = validation.judge(
+        results, NOT_LINTED, texts, folders.templates, strict=False, complete=False
+    )
     if found.failed:
         worst = found.findings[0]
         where = worst.source.within(folders.templates) if worst.source else worst.places[0]

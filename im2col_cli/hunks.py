@@ -10,8 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from im2col_cli import changes, manifest
-from im2col_cli.changes import Change
+from im2col_cli import manifest
 from im2col_cli.golden import CHANGED, MATCH, Outcome
 
 
@@ -47,29 +46,6 @@ def grouped(outcomes: Sequence[Outcome]) -> list[Group]:
         for lines, place in _hunks(outcome, outcomes):
             groups.setdefault(_core(lines), Group(lines, [])).places.append(place)
     return sorted(groups.values(), key=lambda group: -len(group.places))
-
-
-def classed(groups: Sequence[Group], outcomes: Sequence[Outcome]) -> list[Change]:
-    """What kind of change each group is, judged where it stands first."""
-    by_path = {outcome.path: outcome for outcome in outcomes}
-    found = []
-    for group in groups:
-        first = group.places[0]
-        outcome = by_path[first.path]
-        if first.path == manifest.FILE:
-            found.append(Change(_manifest_kind(group), range(0), range(0)))
-        else:
-            texts = outcome.golden or "", outcome.rendered or ""
-            found.append(changes.at(changes.changes(*texts), first.line))
-    return found
-
-
-def _manifest_kind(group: Group) -> str:
-    """Engines read every field but the hash of a text."""
-    fields = {line[1:].partition(":")[0].strip('"') for line in group.lines if line[0] in "-+"}
-    whole = group.places[0].variant == manifest.FILE  # no record differs
-    is_read = "format" in fields if whole else fields - {"sha256"}
-    return changes.INTERFACE if is_read else changes.COMMENT
 
 
 def diff(outcome: Outcome, folder: Path) -> str:

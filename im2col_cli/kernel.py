@@ -17,10 +17,10 @@ from im2col_cli.variant import Variant
 Array = npt.NDArray[Any]
 
 # Bits that no kernel here writes: f16 and f32 both read them as NaN.
-_UNWRITTEN = b"\xff"
+UNWRITTEN = b"\xff"
 
 # Bytes behind y where a stray write is seen: a tile of the largest kind, in f32.
-_GUARD = 64 * 64 * 4
+GUARD = 64 * 64 * 4
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def run(
     _check_limits(kernel.device, {name: a.nbytes for name, a in arrays.items()} | {"y": size})
     contents = {name: _whole_words(array) for name, array in arrays.items()}
     contents["uniforms"] = uniforms
-    contents["y"] = _UNWRITTEN * (-(-size // 4) * 4 + _GUARD)
+    contents["y"] = UNWRITTEN * (-(-size // 4) * 4 + GUARD)
 
     data = kernel.device.attempt(
         f"running {kernel.variant.name}", lambda: _dispatch(kernel, contents, grid)
@@ -107,7 +107,7 @@ def run(
     guard = data[size:]
     return Output(
         np.frombuffer(data[:size], element).reshape(shape),
-        len(guard) - guard.count(_UNWRITTEN),
+        len(guard) - guard.count(UNWRITTEN),
     )
 
 
@@ -133,7 +133,7 @@ def _check_arrays(variant: Variant, convolution: Convolution, arrays: Mapping[st
 def _check_limits(device: Device, sizes: Mapping[str, int]) -> None:
     most = device.handle.limits["max-storage-buffer-binding-size"]
     for name, size in sizes.items():
-        if size + (_GUARD if name == "y" else 0) > most:
+        if size + (GUARD if name == "y" else 0) > most:
             raise ShapeError(
                 f"{name} has {size} bytes: a storage binding holds {most} ({device.adapter.name})",
                 "split the batch or the channels",

@@ -180,9 +180,14 @@ def _check_github(outcomes: Sequence[Outcome], review: "Review | None", folders:
 
 
 def _annotation(place: hunks.Place, message: str, folders: Folders) -> str:
-    file = _property(_from_checkout(folders.goldens / place.path).as_posix())
-    title = _property(f"golden differs: {place.variant}")
-    return f"::error file={file},line={place.line},title={title}::{_escaped(message)}\n"
+    file = _from_checkout(folders.goldens / place.path).as_posix()
+    return annotation(file, place.line, f"golden differs: {place.variant}", message)
+
+
+def annotation(file: str, line: int, title: str, message: str) -> str:
+    """An error in a file, as GitHub's workflow command."""
+    where = f"file={_property(file)},line={line},title={_property(title)}"
+    return f"::error {where}::{_escaped(message)}\n"
 
 
 def _from_checkout(path: Path) -> Path:

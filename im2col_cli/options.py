@@ -103,12 +103,17 @@ def wants_colour() -> bool:
     return is_terminal() and not os.environ.get("NO_COLOR")
 
 
-def out(document: str | bytes) -> None:
-    """Writes to standard output. A reader who leaves early has seen enough: that is no error."""
+def out(document: str | bytes) -> bool:
+    """Writes to standard output, and tells whether anyone reads on.
+
+    A reader who leaves early has seen enough: that is no error.
+    """
     try:
         click.echo(document, nl=False, color=True)
+        return True
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return False
     except OSError as error:
         raise Im2colError(
             f"cannot write (standard output): {error.strerror}", "make room, or write elsewhere"

@@ -31,10 +31,10 @@ Array = npt.NDArray[np.float64]
 
 # Rounding errors of a sum of k terms, relative to the sum of their magnitudes and 2^-24: signs are
 # random, so the first grows as sqrt(k) where the second grows as k. Measured: at most 0.6.
-_SUM_ROUNDINGS = 4
+SUM_ROUNDINGS = 4
 
 # Below the smallest normal f32, 2^-126, a value may be flushed to zero; times a v of up to 128.
-_FLUSHED = 2.0**-119
+FLUSHED = 2.0**-119
 
 
 class Error(NamedTuple):
@@ -101,9 +101,8 @@ def run_cases(device: gpu.Device, variant: Variant, text: str) -> Iterator[Run]:
     Raises GpuError where the device cannot do it.
     """
     compiled = kernel.compile_variant(device, variant, text)
-    for case in cases.CASES:
-        if not case.once or _is_for_large_cases(variant):
-            yield Run(variant, case.name, compare_case(compiled, case))
+    for case in cases_of(variant):
+        yield Run(variant, case.name, compare_case(compiled, case))
 
 
 def try_mutant(devices: Mapping[str, gpu.Device], mutant: Mutant, templates: Path) -> Verdict:
@@ -126,10 +125,13 @@ def try_mutant(devices: Mapping[str, gpu.Device], mutant: Mutant, templates: Pat
     return Verdict(mutant, "")
 
 
-def _is_for_large_cases(variant: Variant) -> bool:
-    """One variant of each tile and element type."""
+def cases_of(variant: Variant) -> tuple[Case, ...]:
+    """The cases that the variant runs: the large ones for one variant of each tile and type."""
     structure = variant.structure
-    return variant.activation.name == "clip" and structure.vec_size == 4 and not structure.has_bias
+    is_chosen = (
+        variant.activation.name == "clip" and structure.vec_size == 4 and not structure.has_bias
+    )
+    return tuple(case for case in cases.CASES if is_chosen or not case.once)
 
 
 def compare_case(compiled: kernel.Kernel, case: Case) -> Comparison:
@@ -148,6 +150,14 @@ def compare_case(compiled: kernel.Kernel, case: Case) -> Comparison:
         parameters,
         case.width,
     )
+    value, bound = expected(compiled.variant, case)
+    return _compare(got, value, bound, structure.element_type, stray)
+
+
+def expected(variant: Variant, case: Case) -> tuple[Array, Array]:
+    """What y must be, and how far it may be off."""
+    structure, activation = variant.structure, variant.activation
+    parameters = cases.parameters(activation.name)
     sums, slack = _sums(case, structure.vec_size, structure.has_bias)
     value = reference.activate(activation.name, sums, parameters)
     bound = _bound(activation.name, sums, parameters, value, structure.element_type)
@@ -157,7 +167,7 @@ def compare_case(compiled: kernel.Kernel, case: Case) -> Comparison:
             for step in (-slack, slack)
         ]
         bound += np.maximum(*moved)
-    return _compare(got, value, bound, structure.element_type, stray)
+    return value, bound
 
 
 def sweep_variant(element_type: str, activation: str) -> Variant:
@@ -165,11 +175,28 @@ def sweep_variant(element_type: str, activation: str) -> Variant:
     return parse(f"{element_type}-vec1-n32x64/{activation}")
 
 
+class Swept(NamedTuple):
+    """What a sweep computed, one value an input, in float64: `reference` before any rounding,
+    `nearest` as the element type could hold it (f32 is not rounded), `bound` around that."""
+
+    inputs: Array
+    reference: Array
+    nearest: Array
+    bound: Array
+    got: Array
+    stray: int
+
+
 def sweep(device: gpu.Device, variant: Variant, text: str) -> Sweep:
-    """The variant's activation over its domain, by a convolution that changes nothing.
+    """The variant's activation over its domain, judged.
 
     The variant is one of `sweep_variant`.
     """
+    return judged(variant, swept(device, variant, text))
+
+
+def swept(device: gpu.Device, variant: Variant, text: str) -> Swept:
+    """The variant's activation over its domain, by a convolution that changes nothing."""
     structure, activation = variant.structure, variant.activation
     inputs = _domain(structure.element_type)
     parameters = cases.parameters(activation.name)
@@ -183,23 +210,31 @@ def sweep(device: gpu.Device, variant: Variant, text: str) -> Sweep:
         None,
         parameters,
     )
-    value = reference.activate(activation.name, inputs, parameters).reshape(got.shape)
+    value = reference.activate(activation.name, inputs, parameters)
     if structure.element_type == "f16":
         # Whatever the f32 error, the result is the nearest f16 or its neighbour.
-        value = rounded(value, "f16")
-        bound = ulp(value, "f16")
+        nearest = rounded(value, "f16")
+        bound = ulp(nearest, "f16")
     else:
-        bound = _bound(activation.name, inputs.reshape(got.shape), parameters, value, "f32")
-    actual = got.astype(np.float64)
-    tiny = np.finfo(element).tiny
-    comparison = _compare(got, value, bound, structure.element_type, stray)
+        nearest = value
+        bound = _bound(activation.name, inputs, parameters, value, "f32")
+    return Swept(inputs, value, nearest, bound, got.astype(np.float64).reshape(-1), stray)
+
+
+def judged(variant: Variant, found: Swept) -> Sweep:
+    """What a sweep of the variant's activation comes to."""
+    element_type = variant.structure.element_type
+    value, got = found.nearest, found.got
+    y, expected, bound = (part.reshape(1, 1, -1, 1) for part in (got, value, found.bound))
+    comparison = _compare(y, expected, bound, element_type, found.stray)
+    tiny = np.finfo(dtype(element_type)).tiny
     return Sweep(
-        activation.name,
-        structure.element_type,
+        variant.activation.name,
+        element_type,
         comparison,
-        float(inputs[comparison.worst.at[2]]),
-        zeros=int(((actual == 0) & (value == 0) & (np.signbit(actual) != np.signbit(value))).sum()),
-        flushed=int(((actual == 0) & (value != 0) & (np.abs(value) < tiny)).sum()),
+        float(found.inputs[comparison.worst.at[2]]),
+        zeros=int(((got == 0) & (value == 0) & (np.signbit(got) != np.signbit(value))).sum()),
+        flushed=int(((got == 0) & (value != 0) & (np.abs(value) < tiny)).sum()),
     )
 
 
@@ -208,7 +243,7 @@ def _bound(
 ) -> Array:
     store = ulp(value, "f16") if element_type == "f16" else 0.0
     own = reference.allowance(activation, sums, parameters) * ulp(value, "f32")
-    return store + own + reference.ORACLES[activation].absolute + _FLUSHED
+    return store + own + reference.ORACLES[activation].absolute + FLUSHED
 
 
 def _compare(
@@ -218,7 +253,7 @@ def _compare(
     error = np.where(np.isfinite(actual), np.abs(actual - value), np.inf)
     wrong = error > bound
     # An allowed flush to zero is no error worth showing.
-    shown = wrong | (np.abs(value) >= _FLUSHED)
+    shown = wrong | (np.abs(value) >= FLUSHED)
     at = np.unravel_index(np.argmax(np.where(shown, error / bound, -1)), error.shape)
     unit = ulp(value[at].reshape(1), element_type)[0]
     worst = Error(
@@ -245,7 +280,7 @@ def _sums(case: Case, vec_size: int, has_bias: bool) -> tuple[Array, Array]:
         bias = np.zeros_like(bias)
     sums = reference.convolve(x, weight, bias, convolution)
     magnitudes = reference.convolve(np.abs(x), np.abs(weight), np.abs(bias), convolution)
-    return sums, _SUM_ROUNDINGS * 2.0**-24 * magnitudes
+    return sums, SUM_ROUNDINGS * 2.0**-24 * magnitudes
 
 
 def _domain(element_type: str) -> Array:

@@ -1,4 +1,4 @@
-"""Commands that prove what the goldens mean: validate, adapters, parity."""
+"""Commands that prove what the goldens mean: validate, lint, adapters, parity, record."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,19 +31,23 @@ def validate(
     strict: bool,
     form: str,
 ) -> int:
-    """Compile variants with Tint and naga.
+    """Compile variants with Tint and naga, and lint them.
 
-    Tint needs no driver, naga an adapter. Where they disagree, that is a failure of its own.
+    Tint needs no driver, naga an adapter. Where they disagree, that is a failure of its own. What
+    both accept is searched for numeric hazards, as by `im2col lint`.
     """
-    from im2col_cli import compilers, folders, screen, validation, validation_report
+    from im2col_cli import compilers, folders, lint, screen, validation, validation_report
 
     used = folders.locate(templates, None)
     texts = options.rendered(patterns, matrix, used)
     names = [compiler] if compiler in compilers.COMPILERS else compilers.COMPILERS
     with screen.progress("compiling", len(texts) * len(names)) as advance:
         results = compilers.compile_all(names, texts, advance)
+    good = validation.accepted(results, texts)
+    linted = lint.lint(good, used.templates, whole=not patterns and len(good) == len(texts))
+    complete = strict or compiler is not None
     found = validation.judge(
-        results, texts, used.templates, strict=strict, complete=strict or compiler is not None
+        results, linted, texts, used.templates, strict=strict, complete=complete
     )
 
     text = validation_report.text(found, used, terminal=options.wants_colour() and form == "text")
@@ -60,6 +64,41 @@ def validate(
         first = found.lacks[0]
         raise GpuError(f"not validated with {lacking}: {first.reason}", first.hint)
     return int(found.failed)
+
+
+@click.command("lint")
+@options.patterns
+@options.matrix
+@options.templates
+@click.option("--rules", is_flag=True, help="Show the rules, each with examples, and lint nothing.")
+@options.format_("text", "json", "github", "junit")
+def lint_(
+    patterns: tuple[str, ...], matrix: str, templates: Path | None, rules: bool, form: str
+) -> int:
+    """Find numeric hazards in the shaders.
+
+    A template allows what a rule finds with a comment, {# lint: allow RULE: reason #}, on that line
+    or on the line before.
+    """
+    from im2col_cli import folders, lint, lint_report, validation
+
+    if rules:
+        if patterns or form not in ("text", "json"):
+            raise UsageError("--rules takes no patterns, and is text or json", "leave them out")
+        options.out(lint_report.rules_json() if form == "json" else lint_report.rules())
+        return 0
+    used = folders.locate(templates, None)
+    texts = options.rendered(patterns, matrix, used)
+    linted = lint.lint(texts, used.templates, whole=not patterns)
+    found = validation.hazards(linted, texts, used.templates)
+    terminal = options.wants_colour() and form == "text"
+    text = lint_report.text(found, linted, used, terminal=terminal)
+    if form == "text":
+        options.out(text)
+    else:
+        options.say(text.rstrip("\n"))
+        options.out(lint_report.document(form, found, linted, used, matrix))
+    return int(bool(found))
 
 
 @click.command()
@@ -156,4 +195,35 @@ def _parity_of_mutants(templates: Path, place: "Place", form: str) -> int:
     return int(not all(verdict.passed for verdict in verdicts))
 
 
-COMMANDS = (validate, adapters, parity)
+@click.command()
+@click.argument("result", metavar="RESULT.json", type=click.Path(path_type=Path))
+@click.option(
+    "--table",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    default=Path("docs/adapters.md"),
+    show_default=True,
+    help="The table in Markdown to add it to.",
+)
+@options.templates
+def record(result: Path, table: Path, templates: Path | None) -> int:
+    """Add a result that the page saved to the table of adapters.
+
+    It is checked first; a result of other goldens than the templates render is refused.
+    """
+    from im2col_cli import folders, manifest, page_result
+    from im2col_cli import record as records
+    from im2col_cli.matrix import GOLDEN_MATRIX
+    from im2col_cli.render import render
+
+    where = folders.existing(folders.locate(templates, None).templates, "templates")
+    found = page_result.read(result)
+    page_result.check(result, found, manifest.fingerprint(render(GOLDEN_MATRIX, where)))
+    rows = records.page_rows(found)
+    records.write(table, rows)
+    for row in rows:
+        options.say(f"{table}: {row.adapter}, {row.type}: {row.variants} variants pass")
+    return 0
+
+
+COMMANDS = (validate, lint_, adapters, parity, record)

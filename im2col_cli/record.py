@@ -2,6 +2,7 @@
 type. A new run refreshes its row; all other text stays.
 """
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -9,17 +10,21 @@ from typing import NamedTuple
 from im2col_cli import storage
 from im2col_cli.errors import FolderError
 from im2col_cli.gpu import compiler
+from im2col_cli.page_result import PASSED, SKIPPED, Result
 from im2col_cli.parity import Error
 from im2col_cli.parity_report import Findings
+from im2col_cli.variant import ELEMENT_TYPES, parse
 
 _INTRODUCTION = """\
 # Where the variants ran
 
 Each row was written by `im2col parity --record` on the adapter that it names: variants on all
-cases, and activations over their whole domain, against float64. `manifest` is the start of the
-SHA-256 of the manifest that the templates rendered. Worst errors are in ULP of the element type,
-and as a share of what is allowed (`im2col_cli/parity.py` says what that is): where the terms of an
-f32 sum cancel, many ULP of what remains are right.
+cases, and activations over their whole domain, against float64. Where the runtime is a browser,
+someone ran the goldens on the page that `im2col page` makes, and `im2col record` took the row from
+what the page saved. `manifest` is the start of the SHA-256 of the manifest that the templates
+rendered. Worst errors are in ULP of the element type, and as a share of what is allowed
+(`im2col_cli/parity.py` says what that is): where the terms of an f32 sum cancel, many ULP of what
+remains are right.
 
 """
 
@@ -55,6 +60,31 @@ _RULE = "|---" * len(_HEADING) + "|"
 def rows(findings: Findings, date: str, fingerprint: str) -> list[Row]:
     """A row for each element type that ran."""
     return [_row(findings, kind, date, fingerprint) for kind in findings.adapters]
+
+
+def page_rows(result: Result) -> list[Row]:
+    """A row for each element type that ran in a browser."""
+    made = []
+    for kind in ELEMENT_TYPES:
+        ran = [
+            outcome
+            for outcome in result.outcomes
+            if outcome.status != SKIPPED and parse(outcome.variant).structure.element_type == kind
+        ]
+        if ran:
+            passed = sum(outcome.status == PASSED for outcome in ran)
+            # Browsers differ in their compilers: each has a row of its own.
+            name = re.split(r" \d", result.browser)[0]
+            made.append(
+                Row(
+                    *(result.adapter, f"browser ({name})", kind, result.date, "-", result.browser),
+                    result.fingerprint[:12],
+                    f"{passed} of {len(ran)}",
+                    _worst([outcome.worst for outcome in ran if outcome.worst]),
+                    *("-", "-"),
+                )
+            )
+    return made
 
 
 def read(path: Path) -> tuple[list[str], int]:

@@ -39,11 +39,14 @@ def allowance(name: str, v: Array, parameters: Parameters) -> Array:
         return np.full(v.shape, float(oracle.ulps))
     with np.errstate(over="ignore"):
         argument = np.abs(oracle.argument(v, parameters))
-    return oracle.ulps + 4 * np.minimum(argument, _UNDERFLOW)
+    return oracle.ulps + ARGUMENT_ULPS * np.minimum(argument, UNDERFLOW)
 
 
 # exp() of less is 0 in f32.
-_UNDERFLOW = 104.0
+UNDERFLOW = 104.0
+
+# What exp() may cost, in ULP, for each unit of its argument's magnitude.
+ARGUMENT_ULPS = 4
 
 
 def convolve(x: Array, weight: Array, bias: Array | None, convolution: Convolution) -> Array:

@@ -57,7 +57,7 @@ def check(
     if review is None:
         return counts
     next_step = _next_step(outcomes, review.parts, folders, patterns, accept)
-    return _reviewed(review, folders, style) + counts + next_step
+    return reviewed(review, folders, style) + counts + next_step
 
 
 def since(review: "Review", revision: str, folders: Folders, style: Style) -> str:
@@ -69,10 +69,11 @@ def since(review: "Review", revision: str, folders: Folders, style: Style) -> st
         if judged[status]
     )
     line = f"since {screen.visible(revision)}: {counts or 'no golden changed'}"
-    return _reviewed(review, folders, style) + f"{line}\n\n"
+    return reviewed(review, folders, style) + f"{line}\n\n"
 
 
-def _reviewed(review: "Review", folders: Folders, style: Style) -> str:
+def reviewed(review: "Review", folders: Folders, style: Style) -> str:
+    """The differences, what has none to show, and what it amounts to."""
     lines = [] if style.most_lines is None else [*_diff_lines(review, folders, style.most_lines)]
     lines += _words(review.outcomes, folders)
     lines += _review_lines(review, folders)

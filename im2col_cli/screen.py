@@ -13,8 +13,16 @@ from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
+    from rich.text import Text
 
 _PIPE_WIDTH = 160
+_NARROWEST = 16
+
+# A line: texts, each with its style.
+Pieces = Sequence[tuple[str, str]]
+
+# Number and line of one text, a mark, number and line of another.
+Beside = tuple[str, Pieces, str, str, Pieces]
 
 
 def styled(lines: Iterable[tuple[str, str]], *, terminal: bool) -> str:
@@ -52,6 +60,39 @@ def table(
     return _printed([view], terminal)
 
 
+def pieced(lines: Iterable[Pieces], *, terminal: bool) -> str:
+    """Lines made of pieces, each with its style."""
+    return _printed((_assembled(line) for line in lines), terminal)
+
+
+def beside(sections: Sequence[tuple[Pieces, Sequence[Beside]]], *, terminal: bool) -> str:
+    """Two texts side by side, in sections with a heading each.
+
+    The two share the width; a line that is longer goes on below itself.
+    """
+    from rich.table import Table
+    from rich.text import Text
+
+    numbers = [number for _, rows in sections for row in rows for number in (row[0], row[3])]
+    digits = max(map(len, numbers), default=0)
+    width = max(_NARROWEST, (_console(io.StringIO(), terminal).width - 2 * digits - 5) // 2)
+    parts: list[RenderableType] = []
+    for heading, rows in sections:
+        view = Table.grid(padding=(0, 1, 0, 0))
+        for column in (digits, width, 1, digits, width):
+            view.add_column(width=column, overflow="fold")
+        for old_number, old, mark, new_number, new in rows:
+            view.add_row(
+                Text(old_number.rjust(digits), "dim"),
+                _assembled(old),
+                mark,
+                Text(new_number.rjust(digits), "dim"),
+                _assembled(new),
+            )
+        parts += [_assembled(heading), view]
+    return _printed(parts, terminal)
+
+
 def highlighted(text: str) -> str:
     """WGSL in colour, for a terminal."""
     from rich.syntax import Syntax
@@ -84,6 +125,12 @@ def progress(what: str, total: int) -> Iterator[Callable[[], None]]:
     with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bar:
         task = bar.add_task(what, total=total)
         yield lambda: bar.advance(task)
+
+
+def _assembled(pieces: Pieces) -> "Text":
+    from rich.text import Text
+
+    return Text.assemble(*((visible(text), style) for text, style in pieces))
 
 
 def _printed(parts: Iterable["RenderableType"], terminal: bool) -> str:

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from im2col_cli import manifest, revisions
-from im2col_cli.errors import FolderError
 from im2col_cli.golden import CHANGED, MATCH, MISSING, ORPHAN, Outcome
 from im2col_cli.variant import Variant
 
@@ -17,14 +16,9 @@ def since(
 ) -> list[Outcome]:
     """An outcome for each rendered variant and for each golden that only the revision has.
 
-    Raises FolderError where the revision cannot be read, or has no goldens.
+    Raises what `revisions.read` raises.
     """
-    base = revisions.read(goldens, revision, manifest.FILE)
-    if base is None:
-        raise FolderError(
-            f"no goldens at {revision} ({goldens / manifest.FILE}): that file was not there",
-            "name a revision that has them",
-        )
+    base = revisions.read(goldens, revision, manifest.FILE) or ""
     outcomes = [
         _outcome(revisions.read(goldens, revision, variant.file), text, variant)
         for variant, text in rendered.items()

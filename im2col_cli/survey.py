@@ -1,7 +1,7 @@
 """Parity of many variants, or of all mutants: opens the devices, and shows how far the work is."""
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -56,6 +56,29 @@ def variants(chosen: Sequence[Variant], templates: Path, place: Place) -> Findin
             step()
     adapters = {kind: device.adapter for kind, device in devices.items()}
     return Findings(adapters, tuple(runs), tuple(sweeps))
+
+
+class Domains(NamedTuple):
+    """Every activation over all values of an element type, and the adapter that computed it."""
+
+    adapter: Adapter
+    swept: Mapping[str, parity.Swept]
+
+
+def domains(element_type: str, templates: Path, place: Place) -> Domains:
+    """Runs every activation that has a reference over the whole domain of the element type.
+
+    Raises GpuError where no device can run them.
+    """
+    variants = [parity.sweep_variant(element_type, name) for name in reference.ORACLES]
+    device = _open(element_type, place)
+    texts = render(variants, templates)
+    swept = {}
+    with progress("measuring", len(variants)) as step:
+        for variant in variants:
+            swept[variant.activation.name] = parity.swept(device, variant, texts[variant])
+            step()
+    return Domains(device.adapter, swept)
 
 
 def mutants(templates: Path, place: Place) -> tuple[list[parity.Verdict], Adapter]:

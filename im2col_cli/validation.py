@@ -1,4 +1,4 @@
-"""What the compilers' diagnostics amount to: equal ones together, their origins, who disagrees."""
+"""What diagnostics amount to: equal ones together, their origins, who disagrees."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,10 +6,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from im2col_cli.compilers import Absent, Compiled
-from im2col_cli.diagnostics import ERROR, SEVERITIES, WARNING, Diagnostic
+from im2col_cli.diagnostics import ERROR, HAZARD, SEVERITIES, WARNING, Diagnostic
 from im2col_cli.errors import TemplateError
+from im2col_cli.lint import SILENCE, Linted
 from im2col_cli.render import Source, source_lines
 from im2col_cli.variant import Variant
+
+LINT = "lint"
+
+_Said = tuple[str, Variant, Diagnostic]
 
 
 class Place(NamedTuple):
@@ -24,7 +29,8 @@ class Place(NamedTuple):
 class Finding:
     """Equal diagnostics of one compiler: the same message about the same line of a template.
 
-    `code` is the rendered line at the first place, `detail` all that the compiler said there.
+    `compiler` may be the lint. `code` is the rendered line at the first place, `detail` all that
+    the compiler said there. What is wrong with a template's comment has a source, and no place.
     """
 
     compiler: str
@@ -46,7 +52,7 @@ class Disagreement(NamedTuple):
 
 @dataclass(frozen=True)
 class Validation:
-    """All that a run of the compilers found.
+    """All that a run of the compilers found, and the lint of what they accept.
 
     `strict` lets warnings fail; `complete` asks for every compiler, not just those that are here.
     """
@@ -56,6 +62,7 @@ class Validation:
     variants: tuple[Variant, ...]
     compiled: list[Compiled]
     absent: list[Absent]
+    linted: Linted
     findings: list[Finding]
     disagreements: list[Disagreement]
 
@@ -69,7 +76,7 @@ class Validation:
 
     @property
     def failed(self) -> bool:
-        """Whether anything that was compiled is not good."""
+        """Whether anything that was compiled or linted is not good."""
         return bool(self.disagreements) or any(self.is_bad(f.severity) for f in self.findings)
 
     def is_bad(self, severity: str) -> bool:
@@ -81,8 +88,21 @@ def passes(found: Iterable[Diagnostic]) -> bool:
     return all(diagnostic.severity == WARNING for diagnostic in found)
 
 
+def accepted(
+    results: Iterable[Compiled | Absent], texts: Mapping[Variant, str]
+) -> dict[Variant, str]:
+    """The texts that no compiler refuses. What the others mean is not settled, nor worth a lint."""
+    compiled = [result for result in results if isinstance(result, Compiled)]
+    return {
+        variant: text
+        for variant, text in texts.items()
+        if all(passes(result.found[variant]) for result in compiled)
+    }
+
+
 def judge(
     results: Sequence[Compiled | Absent],
+    linted: Linted,
     texts: Mapping[Variant, str],
     templates: Path,
     *,
@@ -98,31 +118,45 @@ def judge(
         tuple(texts),
         compiled,
         absent,
-        _findings(compiled, texts, templates),
+        linted,
+        sorted(
+            _grouped(_said(compiled), texts, templates) + hazards(linted, texts, templates),
+            key=_urgency,
+        ),
         _disagreements(compiled, texts),
     )
 
 
-def _findings(
-    compiled: Sequence[Compiled], texts: Mapping[Variant, str], templates: Path
-) -> list[Finding]:
-    """The worst first, and of those the most widespread first."""
-    sources = _sources(
-        {v for result in compiled for v, found in result.found.items() if found}, templates
-    )
-    groups: dict[tuple[object, ...], Finding] = {}
-    said = (
+def hazards(linted: Linted, texts: Mapping[Variant, str], templates: Path) -> list[Finding]:
+    """What the lint found, the most widespread first, then what is wrong with silences."""
+    said = [(LINT, variant, found) for variant, all_ in linted.found.items() for found in all_]
+    findings = sorted(_grouped(said, texts, templates), key=_urgency)
+    for fault in linted.faults:
+        message = f"{SILENCE}: {fault.message}"
+        lines = (templates / fault.source.file).read_text(encoding="utf-8").split("\n")
+        code = lines[fault.source.line - 1]
+        findings.append(Finding(LINT, HAZARD, message, fault.source, code, message, []))
+    return findings
+
+
+def _said(compiled: Iterable[Compiled]) -> list[_Said]:
+    return [
         (result.compiler, variant, diagnostic)
         for result in compiled
         for variant, found in result.found.items()
         for diagnostic in found
-    )
+    ]
+
+
+def _grouped(said: Sequence[_Said], texts: Mapping[Variant, str], templates: Path) -> list[Finding]:
+    sources = _sources({variant for _, variant, _ in said}, templates)
+    groups: dict[tuple[object, ...], Finding] = {}
     for compiler, variant, diagnostic in said:
         finding = _finding(compiler, diagnostic, texts[variant], sources.get(variant, []))
         key = (finding.compiler, finding.severity, finding.message, finding.source)
         place = Place(variant, diagnostic.line, diagnostic.column)
         groups.setdefault(key, finding).places.append(place)
-    return sorted(groups.values(), key=_urgency)
+    return list(groups.values())
 
 
 def _finding(

@@ -7,8 +7,9 @@ from typing import Any
 
 from im2col_cli import machine, screen
 from im2col_cli.compilers import Compiled
-from im2col_cli.diagnostics import CRASH, ERROR, SEVERITIES, WARNING, Diagnostic
+from im2col_cli.diagnostics import CRASH, ERROR, HAZARD, SEVERITIES, WARNING, Diagnostic
 from im2col_cli.folders import Folders
+from im2col_cli.lint import Linted
 from im2col_cli.matrix import as_patterns
 from im2col_cli.validation import Disagreement, Finding, Validation, passes
 from im2col_cli.variant import Variant
@@ -17,14 +18,15 @@ _MOST_SHOWN = 40
 _MOST_NAMED = 12
 _LONGEST_LINE = 240
 
-_STYLES = {ERROR: "bold red", CRASH: "bold red", WARNING: "bold yellow"}
+_STYLES = {ERROR: "bold red", CRASH: "bold red", HAZARD: "bold red", WARNING: "bold yellow"}
 
 _Line = tuple[str, str]
 
 
 def text(validation: Validation, folders: Folders, *, terminal: bool) -> str:
     """What was found, each once; then who compiled, who could not, and how it ended."""
-    lines = [*_finding_lines(validation, folders), *_disagreement_lines(validation)]
+    findings = finding_lines(validation.findings, validation.variants, folders)
+    lines = [*findings, *_disagreement_lines(validation)]
     total = len(validation.variants)
     rows = (
         (done.compiler, *done.identity, f"{_passed(done)} of {total}")
@@ -40,6 +42,17 @@ def text(validation: Validation, folders: Folders, *, terminal: bool) -> str:
     )
 
 
+def brief(validation: Validation, folders: Folders, *, terminal: bool) -> str:
+    """What was found, and a line a compiler."""
+    findings = finding_lines(validation.findings, validation.variants, folders)
+    lines = [*findings, *_disagreement_lines(validation)]
+    total = len(validation.variants)
+    lines += [
+        (f"{done.compiler} accepts {_passed(done)} of {total}", "") for done in validation.compiled
+    ]
+    return screen.styled([*lines, *_absent_lines(validation)], terminal=terminal)
+
+
 def as_json(validation: Validation, folders: Folders, matrix: str) -> str:
     """Everything, with what each compiler said in full."""
     document = {
@@ -52,7 +65,12 @@ def as_json(validation: Validation, folders: Folders, matrix: str) -> str:
             for done in validation.compiled
         ],
         "absent": [asdict(absent) for absent in validation.absent],
-        "diagnostics": [_finding_record(finding, folders) for finding in validation.findings],
+        "lint": {
+            "linted": len(validation.linted.found),
+            "clean": validation.linted.clean,
+            "silenced": validation.linted.silences,
+        },
+        "diagnostics": [finding_record(finding, folders) for finding in validation.findings],
         "disagreements": [
             {
                 "accepts": disagreement.accepts,
@@ -66,7 +84,10 @@ def as_json(validation: Validation, folders: Folders, matrix: str) -> str:
 
 
 def as_junit(validation: Validation) -> str:
-    """A test case for each compiler and variant, and one a variant for whether they agree."""
+    """A test case for each compiler and variant, and one a variant for whether they agree.
+
+    What the lint finds fails a case of its own for each variant, and each bad silence.
+    """
     cases = [
         (f"{done.compiler}: {variant.name}", *_failure(found, validation))
         for done in validation.compiled
@@ -82,23 +103,40 @@ def as_junit(validation: Validation) -> str:
     cases += [
         (absent.compiler, f"absent: {absent.reason}", absent.hint) for absent in validation.lacks
     ]
+    cases += [
+        (f"lint: {variant.name}", *failure(found))
+        for variant, found in validation.linted.found.items()
+        if found
+    ]
+    cases += [
+        (f"lint: {place}", message, code)
+        for place, message, code in silence_cases(validation.findings)
+    ]
     return machine.junit("im2col validate", cases)
 
 
-def _finding_lines(validation: Validation, folders: Folders) -> Iterator[_Line]:
-    for finding in validation.findings[:_MOST_SHOWN]:
-        first = finding.places[0]
+def finding_lines(
+    findings: Sequence[Finding], variants: Iterable[Variant], folders: Folders
+) -> Iterator[_Line]:
+    """Each finding with its places among the variants, and its line with a caret."""
+    among = tuple(variants)
+    for finding in findings[:_MOST_SHOWN]:
         title = f"{finding.severity} ({finding.compiler}): {finding.message}"
         yield _clipped(title), _STYLES[finding.severity]
-        place = f":{first.line}:{first.column}" if first.line else ""
-        origin = f" from {finding.source.within(folders.templates)}" if finding.source else ""
-        yield f"  {first.variant.file}{place}{origin}", ""
-        yield from _also_in({place.variant for place in finding.places}, validation.variants)
-        if first.line:
+        origin = finding.source.within(folders.templates) if finding.source else ""
+        if finding.places:
+            first = finding.places[0]
+            place = f":{first.line}:{first.column}" if first.line else ""
+            yield f"  {first.variant.file}{place}{origin and f' from {origin}'}", ""
+            yield from _also_in({place.variant for place in finding.places}, among)
+        else:
+            yield f"  {origin}", ""
+        if not finding.places or first.line:
             yield _clipped(f"    {finding.code}"), ""
+        if finding.places and first.line:
             yield f"    {_caret(finding.code, first.column)}", "bold green"
         yield "", ""
-    hidden = len(validation.findings) - _MOST_SHOWN
+    hidden = len(findings) - _MOST_SHOWN
     if hidden > 0:
         yield f"{hidden} more diagnostics (--format json has all)", "bold"
         yield "", ""
@@ -121,12 +159,19 @@ def _absent_lines(validation: Validation) -> Iterator[_Line]:
 def _summary(validation: Validation, folders: Folders) -> str:
     counts = [(validation.count(severity), severity) for severity in SEVERITIES]
     counts += [(len(validation.disagreements), "disagreement")]
-    found = ", ".join(_counted(count, what) for count, what in counts if count)
-    silence = "no diagnostics" if validation.compiled else "not compiled"
-    line = f"{_counted(len(validation.variants), 'variant')}: {found or silence}"
+    found = [_counted(count, what) for count, what in counts if count]
+    if not validation.compiled:
+        found.insert(0, "not compiled")
+    line = f"{_counted(len(validation.variants), 'variant')}: "
+    line += f"{', '.join(found) or 'no diagnostics'}\n{lint_summary(validation.linted)}"
     where = f"templates: {folders.templates}\n"
     next_step = "correct the templates where they are named above, and validate again\n"
     return f"{line}\n{where}{next_step if validation.failed else ''}"
+
+
+def lint_summary(linted: Linted) -> str:
+    silenced = f", with {_counted(linted.silences, 'silence')}" if linted.silences else ""
+    return f"lint: {linted.clean} of {_counted(len(linted.found), 'variant')} clean{silenced}"
 
 
 def _counted(count: int, what: str) -> str:
@@ -162,13 +207,25 @@ def _passed(done: Compiled) -> int:
     return sum(passes(found) for found in done.found.values())
 
 
+def silence_cases(findings: Iterable[Finding]) -> Iterator[tuple[str, str, str]]:
+    """A failing test case for each silence that is wrong."""
+    for finding in findings:
+        if not finding.places and finding.source:
+            place = f"{finding.source.file}:{finding.source.line}"
+            yield place, f"{finding.severity}: {finding.message}", finding.code
+
+
 def _failure(found: Sequence[Diagnostic], validation: Validation) -> tuple[str, str]:
-    bad = [diagnostic for diagnostic in found if validation.is_bad(diagnostic.severity)]
+    return failure([found for found in found if validation.is_bad(found.severity)])
+
+
+def failure(bad: Sequence[Diagnostic]) -> tuple[str, str]:
+    """The message and text of a test case that fails for these; "" for none."""
     message = f"{bad[0].severity}: {bad[0].message}" if bad else ""
     return message, "\n\n".join(diagnostic.detail for diagnostic in bad)
 
 
-def _finding_record(finding: Finding, folders: Folders) -> dict[str, Any]:
+def finding_record(finding: Finding, folders: Folders) -> dict[str, Any]:
     source = finding.source
     return {
         "compiler": finding.compiler,

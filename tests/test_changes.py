@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from im2col_cli import changes, hunks
+from im2col_cli import changes
 from im2col_cli.changes import (
     COMMENT,
     CONTROL_FLOW,
@@ -21,7 +21,6 @@ from im2col_cli.changes import (
     phrase,
     ulps,
 )
-from im2col_cli.golden import CHANGED, Outcome
 from im2col_cli.matrix import GOLDEN_MATRIX
 from im2col_cli.tokens import COMMENT as COMMENT_TOKEN
 from im2col_cli.tokens import tokens
@@ -109,6 +108,7 @@ def kinds(golden: str, rendered: str) -> set[str]:
         (LITERAL, [("0u; i", "1u; i")]),
         (EXPRESSION, [("max(v,", "min(v,")]),
         (EXPRESSION, [("v: f32", "v: f16")]),
+        (EXPRESSION, [("FACTOR = 0.5", "FACTOR = f32(0.5)")]),
         (EXPRESSION, [("i < HALF", "i <= HALF")]),
         (EXPRESSION, [("+ 1.5", "- 1.5")]),
         (EXPRESSION, [("+ 1.5", "+ -1.5")]),
@@ -166,10 +166,45 @@ def test_members_and_variables_are_renamed_apart() -> None:
     assert kinds(golden, golden.replace(".x", ".y")) == {EXPRESSION}
 
 
+def test_a_member_is_renamed_with_its_uses() -> None:
+    golden = "struct S { a: f32 }\nfn f(s: S, a: f32) -> f32 {\n    return s.a + a;\n}\n"
+    rendered = golden.replace("{ a:", "{ b:").replace("s.a", "s.b")
+    (change,) = changes.changes(golden, rendered)
+    assert (change.kind, change.renames) == (RENAMED, ((".a", ".b"),))
+
+
+def test_code_may_go_to_lines_far_away() -> None:
+    """Two hunks, of which neither has the same code on both sides."""
+    gap = "\n" * 12
+    found = changes.changes(f"let x = f({gap}a);", f"let x = f(a{gap});")
+    assert [change.kind for change in found] == [COMMENT, COMMENT]
+
+
+@pytest.mark.parametrize("char", "\v\f\r\x85\u2028\u2029")
+def test_whatever_ends_a_comment_ends_it(char: str) -> None:
+    assert kinds("// a", f"// a{char}let b = 1;") == {EXPRESSION}
+
+
 def test_operators_are_whole() -> None:
     assert kinds("let a = b - -c;", "let a = b --c;") == {EXPRESSION}
     assert kinds("let a = b && c;", "let a = b & & c;") == {EXPRESSION}
     assert kinds("var a: array<vec4<f32>>;", "var a: array<vec4<f32> >;") == {COMMENT}
+
+
+def test_words_of_control_flow_stay_in_place_if_they_can() -> None:
+    """The longest run of equal tokens is behind `return` here, and before it there."""
+    golden = """fn activation(v: f32) -> f32 {
+        let lower = uniforms.activation_param_0;
+        let upper = uniforms.activation_param_1;
+        return min(max(v, lower), upper);
+    }"""
+    rendered = """fn activation(v: f32) -> f32 {
+        let alpha = uniforms.activation_param_0;
+        let beta = uniforms.activation_param_1;
+        let bounded = min(max(v, -1e30), 1e30);
+        return min(max(alpha * bounded + beta, 0.0), 1.0);
+    }"""
+    assert kinds(golden, rendered) == {EXPRESSION}
 
 
 def test_code_that_goes_past_control_flow_is_control_flow() -> None:
@@ -264,48 +299,6 @@ def test_change_at_a_line() -> None:
     assert at(changes.changes("a\n", "a\nb\n"), 2).kind == EXPRESSION
 
 
-def outcomes(*edits: tuple[str, str]) -> list[Outcome]:
-    variants = GOLDEN_MATRIX[:8]
-    found = []
-    for variant in variants:
-        golden = full_matrix()[variant]
-        rendered = golden
-        for old, new in edits:
-            rendered = rendered.replace(old, new)
-        found.append(Outcome(variant.file, CHANGED, variant, golden, rendered))
-    return found
-
-
-def test_groups_are_classed() -> None:
-    found = outcomes(("TILE_K = 16u", "TILE_K = 32u"), ("// Epilogue:", "// The epilogue:"))
-    groups = hunks.grouped(found)
-    classed = {
-        "".join(line for line in group.lines if line[0] == "-"): phrase(change)
-        for group, change in zip(groups, hunks.classed(groups, found), strict=True)
-    }
-    assert classed["-const TILE_K = 16u;"] == "literal 16u -> 32u"
-    assert classed["-// Epilogue: turns the sum of one output element into its value."] == COMMENT
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "kind"),
-    [
-        ('"sha256": "0"', '"sha256": "1"', COMMENT),
-        ('"kind": 3', '"kind": 4', INTERFACE),
-        ('"kind": 3', '"kind":  3', COMMENT),
-        ('"format": 1', '"format": 2', INTERFACE),
-        ('"variant": "s-1/b"', '"variant": "s-1/c"', INTERFACE),
-    ],
-)
-def test_hunks_of_the_manifest_are_classed(old: str, new: str, kind: str) -> None:
-    golden = (
-        '{\n"format": 1,\n"variants": [\n'
-        '{"variant": "s-1/b", "sha256": "0", "activation": {"kind": 3}}\n]\n}\n'
-    )
-    found = [Outcome("manifest.json", CHANGED, None, golden, golden.replace(old, new))]
-    assert {c.kind for c in hunks.classed(hunks.grouped(found), found)} == {kind}
-
-
 GOLDENS = st.sampled_from([full_matrix()[variant] for variant in GOLDEN_MATRIX])
 
 
@@ -353,6 +346,16 @@ def test_random_edits_have_a_kind(text: str, edits: list[tuple[int, int, list[st
     assert (found == []) == (text == rendered)
 
 
-def test_what_is_too_long_to_align_is_still_classed() -> None:
+def test_a_number_that_comes_is_no_literal_that_changes() -> None:
+    assert kinds("let a = f();", "let a = f(1.0);") == {EXPRESSION}
+
+
+def test_numbers_may_become_what_others_were() -> None:
+    (change,) = changes.changes("let a = f(0.0, 1.0);", "let a = f(1.0, 2.0);")
+    assert [literal[:2] for literal in change.literals] == [("0.0", "1.0"), ("1.0", "2.0")]
+
+
+def test_what_is_too_long_to_align_is_still_classed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(changes._Comparison, "_aligned")
     golden, rendered = "a b; " * 3000, "b; a " * 3000 + "c"
     assert kinds(golden, rendered) == {EXPRESSION}

@@ -12,29 +12,86 @@ from tests.conftest import ROOT
 
 PACKAGE = "im2col_cli"
 
+SOURCES = {path.stem: path.read_text() for path in (ROOT / PACKAGE).glob("*.py")}
+
 FLOORS = (
     (
         "activation",
+        "bounds",
         "diagnostics",
         "errors",
+        "lines",
+        "literals",
         "screen",
         "tokens",
+        "tree",
         "ulp",
         "wgsl",
         "words",
     ),
-    ("code", "folders", "graph", "interface", "mutants", "revisions", "storage"),
-    ("changes", "cpp_enum", "fusion", "inline", "variant", "window"),
-    ("conv", "enum_report", "gpu", "manifest", "matrix", "render", "shapes"),
-    ("about", "cases", "compilers", "golden", "kernel", "model", "reference", "selection"),
-    ("api", "causes", "convolutions", "hunks", "parity", "probe", "since", "validation"),
-    ("doctor", "explain", "guard", "review"),
-    ("doctor_report", "explain_report", "machine", "report"),
-    ("markdown", "parity_report", "validation_report"),
-    ("record",),
-    ("completion", "survey"),
-    ("options",),
-    ("gate_commands", "model_commands", "proof_commands", "setup_commands"),
+    (
+        "code",
+        "cursor",
+        "folders",
+        "graph",
+        "highlight",
+        "interface",
+        "mutants",
+        "revisions",
+        "storage",
+        "values",
+    ),
+    (
+        "changes",
+        "cpp_enum",
+        "fusion",
+        "inline",
+        "intrinsics",
+        "saves",
+        "syntax",
+        "variant",
+        "window",
+    ),
+    ("conv", "enum_report", "expressions", "gpu", "manifest", "matrix", "render", "shapes"),
+    (
+        "about",
+        "cases",
+        "compilers",
+        "completion",
+        "flow",
+        "golden",
+        "kernel",
+        "lint_rules",
+        "model",
+        "reference",
+        "selection",
+        "sides",
+    ),
+    (
+        "api",
+        "causes",
+        "convolutions",
+        "diff_report",
+        "hunks",
+        "options",
+        "parity",
+        "probe",
+        "shader",
+        "since",
+    ),
+    ("doctor", "explain", "lint", "page_result", "page_run", "plots", "review"),
+    ("doctor_report", "explain_report", "machine", "page", "report", "validation"),
+    ("guard", "markdown", "parity_report", "validation_report"),
+    ("lint_report", "record", "session"),
+    ("survey",),
+    (
+        "compare_commands",
+        "gate_commands",
+        "model_commands",
+        "page_commands",
+        "proof_commands",
+        "setup_commands",
+    ),
     ("cli",),
     # The package is what its users see of all the others, which do without it.
     ("__init__", "__main__"),
@@ -42,24 +99,29 @@ FLOORS = (
 
 LIBRARIES = {
     "tokens": {"pygments"},
+    # WGSL from templates in a sandbox, and a page of our own: two environments, nothing shared.
     "render": {"jinja2"},
+    "page": {"jinja2"},
     "screen": {"rich"},
     "model": {"google", "onnx"},
     # The command line, a module a topic.
     **{
         name: {"click"}
         for name in (
-            *("cli", "completion", "options"),
-            *("gate_commands", "model_commands", "proof_commands", "setup_commands"),
+            "cli",
+            "completion",
+            "options",
+            *(n for n in SOURCES if n.endswith("_commands")),
         )
     },
     # Arrays are what these modules speak of.
-    **{name: {"numpy"} for name in ("api", "cases", "kernel", "parity", "reference", "ulp")},
+    **{
+        name: {"numpy"}
+        for name in ("api", "cases", "kernel", "parity", "plots", "reference", "ulp")
+    },
 }
 
 HEAVY = {"numpy", "onnx", "pygments", "rich", "wgpu", "wgpudawn"}
-
-SOURCES = {path.stem: path.read_text() for path in (ROOT / PACKAGE).glob("*.py")}
 
 
 def imported(source: str) -> Iterator[str]:

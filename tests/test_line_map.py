@@ -44,7 +44,11 @@ def test_an_activation_is_all_of_its_file(variant: Variant) -> None:
     file = variant.activation.template
     text = (TEMPLATES / file).read_text()
     mapped = {source.line for _, source in lines(variant) if source.file == file}
-    written = {n for n, line in enumerate(text.split("\n")[:-1], 1) if not line.startswith("{%")}
+    written = {
+        n
+        for n, line in enumerate(text.split("\n")[:-1], 1)
+        if not line.lstrip().startswith(("{%", "{#"))
+    }
     assert mapped == written
 
 
@@ -52,7 +56,7 @@ def test_every_line_of_every_template_is_the_source_of_something() -> None:
     seen = {source for sources in SOURCES.values() for source in sources}
     for path in TEMPLATES.rglob("*.jinja"):
         text = re.sub(
-            r"\{#.*?#\}\n", lambda m: "{%\n" * m[0].count("\n"), path.read_text(), flags=re.S
+            r" *\{#.*?#\}\n", lambda m: "{%\n" * m[0].count("\n"), path.read_text(), flags=re.S
         )
         for number, line in enumerate(text.split("\n")[:-1], 1):
             source = Source(path.relative_to(TEMPLATES).as_posix(), number)

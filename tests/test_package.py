@@ -94,3 +94,13 @@ def test_doctor_finds_enough_for_the_gate_and_names_the_extras(
 
 def test_is_typed(installed: Path) -> None:
     assert list(installed.parent.parent.rglob("im2col_cli/py.typed"))
+
+
+def test_writes_the_page(installed: Path, empty: Path) -> None:
+    result = run(installed, "page", folder=empty)
+    document = (empty / "im2col.html").read_text()
+    assert result.returncode == 0
+    assert result.stdout.startswith(f"im2col.html written: {COUNT} goldens, ")
+    folder = ROOT / "im2col_cli" / "page"
+    for part in (*folder.glob("*.js"), *folder.glob("*.css")):
+        assert part.read_text() in document, part.name
