@@ -36,6 +36,10 @@ def test_commands_complete() -> None:
     assert set(values(completed(""))) >= {"list", "render", "validate", "parity", "doctor"}
 
 
+def test_behind_an_unknown_command_the_prompt_stays_clean() -> None:
+    assert values(completed("rendr", "rend")) == ["render"]
+
+
 @pytest.mark.parametrize("command", ["list", "render", "check-goldens", "validate", "parity"])
 def test_patterns_complete_to_activations_then_structures(command: str) -> None:
     names = [*ACTIVATIONS, *(f"{name}/" for name in STRUCTURES)]

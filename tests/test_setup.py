@@ -1,8 +1,11 @@
 """`--version`, `doctor`, and the hint on a misspelt command."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 import tomllib
 from importlib.metadata import version
 from pathlib import Path
@@ -145,6 +148,7 @@ def test_what_is_required_is_missing(im2col: Im2col, monkeypatch: pytest.MonkeyP
     code, out, err = im2col("doctor")
     assert code == 3
     assert "\nnext steps, required\n  rich: pip install 'im2col-cli'\n" in out
+    assert "next steps, optional" not in out
     assert out.endswith("\nthe gate cannot run\n")
     assert err == "error: the gate cannot run (rich): not installed\n  pip install 'im2col-cli'\n"
 
@@ -235,6 +239,7 @@ def only(monkeypatch: pytest.MonkeyPatch) -> None:
         (NOT_INSTALLED, "optional", "is not installed: No module", "im2col-cli[gpu]"),
         (CRASHING, "broken", "it ended with SIGABRT", "another driver"),
         (HANGING, "broken", "it gave no answer in 2 s", "another driver"),
+        ("import os; os.write(1, b'{}'); raise ImportError('of it')", "optional", ": of it", "pip"),
         ("raise SystemExit(7)", "broken", "it ended with 7", "another driver"),
         ("raise OSError('libwgpu.so')", "optional", "OSError: libwgpu.so", "another driver"),
     ],
@@ -257,6 +262,30 @@ def test_drivers_that_are_not_there_crash_or_hang(
         assert finding["status"] == status
         assert said in finding["found"]
         assert remedy in finding["remedy"]
+
+
+# Native code: a signal waits for it.
+DEAF = "open({mark!r}, 'w').close(); sum(range(10**14))"
+
+
+def test_interrupting_ends_a_driver_that_hangs(project: Path, tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    (tmp_path / "wgpu.py").write_text(DEAF.format(mark=str(mark)))
+    search = os.pathsep.join([str(tmp_path), str(ROOT), *filter(None, sys.path)])
+    process = subprocess.Popen(
+        [sys.executable, "-m", "im2col_cli", "doctor"],
+        cwd=project,
+        env={**os.environ, "PYTHONPATH": search},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    while not mark.exists():
+        assert process.poll() is None
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=probe.PATIENCE / 2)
+    assert (process.returncode, out, err.strip()) == (130, b"", b"")
 
 
 def test_a_compiler_without_an_adapter(
