@@ -177,10 +177,11 @@ def _colours(form: str) -> bool:
 
 
 def _since(revision: str, texts: "dict[Variant, str]", used: "Folders", *, whole: bool) -> "Review":
-    from im2col_cli.review import review
+    from im2col_cli.review import SINCE, review
     from im2col_cli.since import since
 
-    return review(since(revision, texts, used.goldens, whole=whole), used.templates, {})
+    outcomes = since(revision, texts, used.goldens, whole=whole)
+    return review(outcomes, used.templates, names=SINCE)
 
 
 def _review(outcomes: Sequence["Outcome"], used: "Folders") -> "Review | None":

@@ -16,8 +16,6 @@ from im2col_cli.words import counted
 
 _MOST_ROWS = 100
 
-_VERBS = {"changed": "changed", "missing": "new", "orphan": "gone"}
-
 
 def check(
     outcomes: Sequence[Outcome],
@@ -43,11 +41,7 @@ def _since(since: Review) -> str:
     if all(outcome.status == MATCH for outcome in since.outcomes):
         return "no golden changed"
     judged = Counter(outcome.status for outcome in since.outcomes if outcome.path != manifest.FILE)
-    told = [
-        f"{judged[status]} {_VERBS.get(status, status)}"
-        for status in STATUSES
-        if judged[status] and status != MATCH
-    ]
+    told = [f"{judged[status]} {name}" for status, name in since.names.items() if judged[status]]
     return f"{', '.join(told) or 'manifest.json changed'}; {since.identical} identical"
 
 
@@ -106,7 +100,11 @@ def _unseen(review: Review, folders: Folders) -> Iterator[str]:
         if outcome.status != MATCH and (outcome.status != "changed" or outcome.reason)
     ]
     rows = [
-        (outcome.status, _code((folders.goldens / outcome.path).as_posix()), _text(outcome.reason))
+        (
+            review.names.get(outcome.status, outcome.status),
+            _code((folders.goldens / outcome.path).as_posix()),
+            _text(outcome.reason),
+        )
         for outcome in told
     ]
     if rows:

@@ -64,9 +64,7 @@ def since(review: "Review", revision: str, folders: Folders, style: Style) -> st
     """What changed since a revision, where `review` is of its goldens against what is rendered."""
     judged = Counter(o.status for o in review.outcomes if o.path != manifest.FILE)
     counts = ", ".join(
-        f"{judged[status]} {word}"
-        for status, word in ((CHANGED, "changed"), (MISSING, "new"), (ORPHAN, "gone"))
-        if judged[status]
+        f"{judged[status]} {name}" for status, name in review.names.items() if judged[status]
     )
     line = f"since {screen.visible(revision)}: {counts or 'no golden changed'}"
     return reviewed(review, folders, style) + f"{line}\n\n"
@@ -75,7 +73,7 @@ def since(review: "Review", revision: str, folders: Folders, style: Style) -> st
 def reviewed(review: "Review", folders: Folders, style: Style) -> str:
     """The differences, what has none to show, and what it amounts to."""
     lines = [] if style.most_lines is None else [*_diff_lines(review, folders, style.most_lines)]
-    lines += _words(review.outcomes, folders)
+    lines += _words(review.outcomes, folders, review.names)
     lines += _review_lines(review, folders)
     return screen.styled(lines, terminal=style.terminal)
 
@@ -199,9 +197,12 @@ def _clipped(line: str) -> str:
     return line if len(line) <= _LONGEST_LINE else line[:_LONGEST_LINE] + " ..."
 
 
-def _words(outcomes: Sequence[Outcome], folders: Folders) -> Iterator[tuple[str, str]]:
+def _words(
+    outcomes: Sequence[Outcome], folders: Folders, names: Mapping[str, str] = {}
+) -> Iterator[tuple[str, str]]:
     """The outcomes that no hunk shows, a line each."""
     for status in (INVALID, MISSING, ORPHAN, CHANGED):
+        name = names.get(status, status)
         told = [
             outcome
             for outcome in outcomes
@@ -209,9 +210,9 @@ def _words(outcomes: Sequence[Outcome], folders: Folders) -> Iterator[tuple[str,
         ]
         for outcome in told[:_MOST_LISTED]:
             reason = f": {outcome.reason}" if outcome.reason else ""
-            yield f"{status:8} {folders.goldens / outcome.path}{reason}", "yellow"
+            yield f"{name:8} {folders.goldens / outcome.path}{reason}", "yellow"
         if len(told) > _MOST_LISTED:
-            yield f"{status:8} ... and {len(told) - _MOST_LISTED} more", "yellow"
+            yield f"{name:8} ... and {len(told) - _MOST_LISTED} more", "yellow"
 
 
 def summary(outcomes: Sequence[Outcome], folders: Folders, patterns: Sequence[str]) -> str:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from im2col_cli import changes, hunks, manifest
 from im2col_cli.causes import BY_HAND, CAUSES
 from im2col_cli.errors import TemplateError
-from im2col_cli.golden import MATCH, Outcome
+from im2col_cli.golden import CHANGED, MATCH, MISSING, ORPHAN, Outcome
 from im2col_cli.hunks import Group
 from im2col_cli.render import Source, source_lines
 from im2col_cli.variant import Variant
@@ -30,14 +30,22 @@ class Impact(NamedTuple):
     variants: list[str]
 
 
+# What outcomes are called where the goldens are those of an earlier time.
+SINCE = {CHANGED: "changed", MISSING: "new", ORPHAN: "gone"}
+
+
 @dataclass(frozen=True)
 class Review:
-    """`parts` has the gravest first, `impacts` the most widespread; `causes` is by path."""
+    """`parts` has the gravest first, `impacts` the most widespread; `causes` is by path.
+
+    `names` are what outcomes are called here, where that is not their status.
+    """
 
     outcomes: Sequence[Outcome]
     parts: list[Part]
     impacts: list[Impact]
     causes: Mapping[str, str]
+    names: Mapping[str, str]
 
     @property
     def gravest(self) -> Part | None:
@@ -66,7 +74,12 @@ class Review:
         return {cause: paths for cause, paths in groups.items() if paths}
 
 
-def review(outcomes: Sequence[Outcome], templates: Path, causes: Mapping[str, str]) -> Review:
+def review(
+    outcomes: Sequence[Outcome],
+    templates: Path,
+    causes: Mapping[str, str] = {},
+    names: Mapping[str, str] = {},
+) -> Review:
     """Reviews the outcomes of a check of what the templates render."""
     groups = hunks.grouped(outcomes)
     sources = _sources(groups, outcomes, templates)
@@ -77,7 +90,7 @@ def review(outcomes: Sequence[Outcome], templates: Path, causes: Mapping[str, st
     }
     parts = [_part(group, found, sources) for group in groups]
     parts.sort(key=lambda part: -changes.KINDS.index(part.kind))
-    return Review(outcomes, parts, _impacts(groups, sources), causes)
+    return Review(outcomes, parts, _impacts(groups, sources), causes, names)
 
 
 def _part(

@@ -12,7 +12,7 @@ from im2col_cli.folders import Folders, existing
 from im2col_cli.golden import CHANGED, MATCH, MISSING, Outcome
 from im2col_cli.lint import NOT_LINTED
 from im2col_cli.render import render
-from im2col_cli.review import review
+from im2col_cli.review import SINCE, review
 from im2col_cli.variant import Variant
 from im2col_cli.words import counted
 
@@ -55,7 +55,7 @@ class Session:
         changed = {variant for variant in texts if texts[variant] != last.get(variant)}
         if changed:
             outcomes = [_since(variant, last.get(variant), text) for variant, text in texts.items()]
-            found = review(outcomes, self._folders.templates, {})
+            found = review(outcomes, self._folders.templates, names=SINCE)
             yield report.reviewed(found, self._folders, self._style)
         elif self._last is not None:
             yield "no variant renders differently\n"

@@ -26,7 +26,7 @@ def since(
     names = {variant.name for variant in rendered}
     if whole:
         outcomes += [
-            Outcome(f"{name}.wgsl", ORPHAN, reason=f"gone since {revision}", accepts=False)
+            Outcome(f"{name}.wgsl", ORPHAN, accepts=False)
             for name in manifest.records(base)
             if name not in names
         ]
@@ -37,6 +37,6 @@ def since(
 
 def _outcome(golden: str | None, rendered: str, variant: Variant) -> Outcome:
     if golden is None:
-        return Outcome(variant.file, MISSING, variant, rendered=rendered, reason="new")
+        return Outcome(variant.file, MISSING, variant, rendered=rendered)
     status = MATCH if golden == rendered else CHANGED
     return Outcome(variant.file, status, variant, golden, rendered)
