@@ -190,7 +190,7 @@ PAIRS = [
     *(("text", ground) for ground in ("added-word", "removed-word", "sunken")),
     *(("added-text", ground) for ground in ("ground", "added")),
     *(("removed-text", ground) for ground in ("ground", "removed")),
-    *((("on-accent", "accent"), ("dim", "sunken"), ("odd", "panel"))),
+    *(("on-accent", "accent"), ("dim", "sunken"), ("odd", "panel")),
 ]
 
 
