@@ -7,13 +7,13 @@ from pathlib import Path
 
 import click
 
-from im2col_cli import options
+from im2col_cli import completion, options
 from im2col_cli.errors import UsageError
 
 
 @click.command()
-@click.argument("old", metavar="A")
-@click.argument("new", metavar="[B]", required=False)
+@click.argument("old", metavar="A", shell_complete=completion.variant)
+@click.argument("new", metavar="[B]", required=False, shell_complete=completion.variant)
 @click.option("--side-by-side", is_flag=True, help="Two columns, as wide as the terminal.")
 @click.option(
     "-U",
@@ -36,7 +36,7 @@ def diff(
     goldens: Path | None,
     form: str,
 ) -> int:
-    """Compare two shaders, and say what kind of change each hunk is.
+    """Compare two shaders, each hunk with its kind of change.
 
     A and B are each a variant, as the templates render it now; the path of a .wgsl file; or
     NAME@REVISION, a variant's golden at a git revision, as in clip@HEAD~3. B may be left out after
@@ -90,7 +90,7 @@ def watch(
     no_compile: bool,
     max_diff_lines: int,
 ) -> int:
-    """Check and compile again whenever a template or golden is saved.
+    """Check and compile again at every save of a template.
 
     Says what changed since the last save, at first since the goldens. Ctrl-C or SIGTERM ends it,
     which is its good end: exit code 0.

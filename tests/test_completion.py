@@ -51,6 +51,12 @@ def test_patterns_complete_to_activations_then_structures(command: str) -> None:
     ]
 
 
+def test_both_sides_of_a_diff_complete_to_variants_or_files() -> None:
+    assert values(completed("diff", "hard_s")) == ["hard_sigmoid", "hard_swish"]
+    assert values(completed("diff", "clip", "ta")) == ["tanh"]
+    assert [item.type for item in completed("diff", "goldens/f16")] == ["file"]
+
+
 @pytest.mark.parametrize("typed", ["f16-vec4-n32x64-", "f16-vec4-n32x64-bias/"])
 def test_a_single_structure_completes_to_its_variants(typed: str) -> None:
     names = [f"f16-vec4-n32x64-bias/{name}" for name in ACTIVATIONS]
