@@ -75,7 +75,7 @@ def test_a_folder_in_the_package_is_called_so(
     ("typed", "hint"),
     [
         ("chek-goldens", "nearest: check-goldens, check-enum"),
-        ("RENDER", "nearest: render"),
+        ("EXPLIAN", "nearest: explain"),
         ("zzz", "im2col --help lists the commands"),
     ],
 )
