@@ -28,6 +28,9 @@ _KEYWORDS = "if else for while loop continuing switch case default break continu
 _BARRIERS = "workgroupBarrier storageBarrier textureBarrier subgroupBarrier workgroupUniformLoad"
 _CONTROL = frozenset({"{", "}", *_KEYWORDS.split(), *_BARRIERS.split()})
 
+# Tokens cost time: a second for a text of that many characters. Goldens have a tenth.
+_MOST_TEXT = 100_000
+
 # Where two parts are longer than that, multiplied, they are not aligned token by token.
 _MOST_ALIGNED = 4_000_000
 
@@ -58,12 +61,17 @@ class Change(NamedTuple):
 
 
 def changes(golden: str, rendered: str, context: int = 3) -> list[Change]:
-    """A change for each hunk that difflib.unified_diff finds in the lines of the two texts."""
-    matcher = SequenceMatcher(None, _lines(golden), _lines(rendered))
+    """A change for each hunk that difflib.unified_diff finds in the lines of the two texts.
+
+    Where a text is too long to be read as tokens, each is of the gravest kind.
+    """
+    old, new = (text.split("\n") if text else [] for text in (golden, rendered))
     hunks = [
         (range(ops[0][1] + 1, ops[-1][2] + 1), range(ops[0][3] + 1, ops[-1][4] + 1))
-        for ops in matcher.get_grouped_opcodes(context)
+        for ops in SequenceMatcher(None, old, new).get_grouped_opcodes(context)
     ]
+    if max(len(golden), len(rendered)) > _MOST_TEXT:
+        return [Change(KINDS[-1], *hunk) for hunk in hunks]
     return _Comparison(golden, rendered).classed(hunks) if hunks else []
 
 
@@ -280,10 +288,6 @@ class _Comparison:
             )
         )
         return Counter(old) == Counter(new) and _between_control(old) != _between_control(new)
-
-
-def _lines(text: str) -> list[str]:
-    return text.split("\n") if text else []
 
 
 def _between_control(words: Sequence[str]) -> list[Counter[str]]:

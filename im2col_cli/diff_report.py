@@ -13,6 +13,7 @@ from im2col_cli.sides import Side
 from im2col_cli.words import counted
 
 _LONGEST_LINE = 240
+_MOST_ROWS = 5000
 
 _STYLES = {"-": "red", "+": "green", " ": ""}
 _EMPHASIS = "bold reverse"
@@ -25,9 +26,13 @@ def text(old: Side, new: Side, context: int, *, beside: bool, terminal: bool) ->
     if not found:
         return screen.styled([(f"equal: {old.label}, {new.label}", "")], terminal=terminal)
     rows = list(hunks(old.text, new.text, context))
+    shown = _first(rows)
     summary = screen.styled([(_summary(found), "bold")], terminal=terminal)
     view = _side_by_side if beside else _unified
-    return summary + view(old, new, found, rows, terminal)
+    text = summary + view(old, new, found[: len(shown)], shown, terminal)
+    hidden = sum(map(len, rows)) - sum(map(len, shown))
+    more = f"{counted(hidden, 'more line')} of differences (--format json has all)\n"
+    return text + more if hidden else text
 
 
 def as_json(old: Side, new: Side, context: int) -> str:
@@ -58,6 +63,17 @@ def _summary(found: Sequence[Change]) -> str:
     kinds = Counter(change.kind for change in found)
     parts = [f"{kinds[kind]} {kind}" for kind in reversed(KINDS) if kinds[kind]]
     return f"{counted(len(found), 'hunk')}: {', '.join(parts)}"
+
+
+def _first(rows: Sequence[Sequence[Row]]) -> list[Sequence[Row]]:
+    """The hunks, and the rows of the last of them, that are not too many to read."""
+    shown = []
+    left = _MOST_ROWS
+    for part in rows:
+        if left > 0:
+            shown.append(part[:left])
+        left -= len(part)
+    return shown
 
 
 def _unified(

@@ -13,10 +13,6 @@ from im2col_cli.variant import VEC_SIZES
 
 Data = dict[str, Any]
 
-# In the folder page/: the scripts in this order, before any that mounts the panel.
-SCRIPTS = ("oracle.js", "kernel.js", "runner.js", "panel.js")
-STYLE = "runner.css"
-
 
 def run_data() -> Data:
     """For the page's data, as JSON:

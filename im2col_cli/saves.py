@@ -45,9 +45,9 @@ def saves(
             before, now = now, _states(folders)
             if now == before:
                 break
-        saved = sorted(path for path, _ in seen.items() ^ now.items())
+        saved = [path for path in {**now, **seen} if now.get(path) != seen.get(path)]
         seen = now
-        yield list(dict.fromkeys(saved))
+        yield saved
 
 
 def _states(folders: Sequence[Path]) -> _States:
@@ -71,6 +71,6 @@ def _files(folder: Path) -> list[Path]:
         raise
     return [
         folder / path
-        for path, kind in entries.items()
+        for path, kind in sorted(entries.items())
         if kind == storage.FILE and path.endswith(_SUFFIXES) and not Path(path).name.startswith(".")
     ]

@@ -24,6 +24,9 @@ _Situation = tuple[Function | Declare, tuple[Value, ...], bool, bool]
 # WebGPU's default limit of a storage binding, in bytes.
 _MOST_BOUND = 128 << 20
 
+# More in one dimension than any device takes.
+_MOST_INVOCATIONS = 1 << 16
+
 _MOST_TEXT = 1 << 18
 _MOST_STEPS = 300_000
 
@@ -117,14 +120,13 @@ class _Module:
     def _start(self, function: Function) -> None:
         frame = Evaluator(self, control=True, in_loop=False)
         sizes = [
-            frame.value(argument).high
+            int(min(max(frame.value(argument).high, 1), _MOST_INVOCATIONS))
             for attribute in function.attributes
             if attribute.name == "workgroup_size"
             for argument in attribute.arguments
         ]
-        invocations = int(min(prod(sizes), 2**16)) if sizes else 1
         types = self.answer(("signature", function.name))
-        given = flow.inputs(function, types, invocations)
+        given = flow.inputs(function, types, prod(sizes))
         self._begin(("call", function.name, given, True, False))
 
     # What functions ask of the module around them.

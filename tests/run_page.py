@@ -10,6 +10,8 @@ from im2col_cli.matrix import GOLDEN_MATRIX
 from tests.conftest import ROOT, full_matrix
 
 PAGE = ROOT / "im2col_cli" / "page"
+SCRIPTS = ("oracle.js", "kernel.js", "runner.js", "panel.js")
+STYLE = "runner.css"
 
 Data = dict[str, Any]
 Change = Callable[[str], str]
@@ -55,12 +57,10 @@ def page_data(names: Sequence[str] = (), changes: dict[str, Change] | None = Non
 
 
 def write_page(path: Path, data: Data) -> Path:
-    scripts = "\n".join(
-        f"<script>{(PAGE / name).read_text()}</script>" for name in page_run.SCRIPTS
-    )
+    scripts = "\n".join(f"<script>{(PAGE / name).read_text()}</script>" for name in SCRIPTS)
     path.write_text(
         _HTML.format(
-            style=(PAGE / page_run.STYLE).read_text(),
+            style=(PAGE / STYLE).read_text(),
             scripts=scripts,
             data=json.dumps(data).replace("<", "\\u003c"),
         )

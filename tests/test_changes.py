@@ -351,11 +351,21 @@ def test_a_number_that_comes_is_no_literal_that_changes() -> None:
 
 
 def test_numbers_may_become_what_others_were() -> None:
-    (change,) = changes.changes("let a = f(0.0, 1.0);", "let a = f(1.0, 2.0);")
-    assert [literal[:2] for literal in change.literals] == [("0.0", "1.0"), ("1.0", "2.0")]
+    (change,) = changes.changes("let a = f(0.0, 1.0, 2.0);", "let a = f(1.0, 2.0, 3.0);")
+    assert [literal[:2] for literal in change.literals] == [
+        ("0.0", "1.0"),
+        ("1.0", "2.0"),
+        ("2.0", "3.0"),
+    ]
 
 
 def test_what_is_too_long_to_align_is_still_classed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(changes._Comparison, "_aligned")
     golden, rendered = "a b; " * 3000, "b; a " * 3000 + "c"
     assert kinds(golden, rendered) == {EXPRESSION}
+
+
+def test_what_is_too_long_to_read_is_of_the_gravest_kind() -> None:
+    text = "// comment\n" * 10_000
+    assert kinds(text, text.replace("comment", "other", 1)) == {INTERFACE}
+    assert kinds(text[:50_000], text[:50_000].replace("comment", "other", 1)) == {COMMENT}

@@ -1,5 +1,6 @@
 """The files that bring the gate to others, and to this repository's own CI, do what they say."""
 
+import os
 import re
 import shlex
 import stat
@@ -97,6 +98,7 @@ PYTHONPATH={ROOT} exec {sys.executable} -m im2col_cli "$@"
 ALL = [
     "python",
     "install im2col",
+    "find the base",
     "check the goldens",
     "make the page",
     "upload the page",
@@ -197,12 +199,12 @@ def test_goldens_that_differ_fail_it_after_all_is_told(runner: Runner) -> None:
 def test_a_check_that_cannot_run_fails_at_once(runner: Runner, code: str) -> None:
     runner.environment["CODE"] = code
     job = runner.run()
-    assert (job.code, job.steps) == (int(code), ALL[:3])
+    assert (job.code, job.steps) == (int(code), ALL[:4])
     assert "::error title=im2col::the goldens could not be checked" in job.log
     assert (job.summary, runner.uploaded) == ("", {})
 
 
-@pytest.mark.parametrize(("name", "last"), [("MARKDOWN_CODE", 3), ("PAGE_CODE", 4)])
+@pytest.mark.parametrize(("name", "last"), [("MARKDOWN_CODE", 4), ("PAGE_CODE", 5)])
 def test_a_fault_in_what_is_told_is_no_silence(runner: Runner, name: str, last: int) -> None:
     runner.environment[name] = "3"
     job = runner.run()
@@ -271,8 +273,12 @@ def shallow(runner: Runner, tmp_path: Path) -> str:
 
 
 def bases(runner: Runner) -> list[str]:
-    (call,) = runner.calls("page")
-    return [argument for argument in call if argument.startswith("--base")]
+    """What summary and page compare with, which is the same."""
+    _, summary = runner.calls("check-goldens")
+    (page,) = runner.calls("page")
+    found = [[word for word in call if word.startswith("--base")] for call in (summary, page)]
+    assert found[0] == found[1]
+    return found[0]
 
 
 def test_the_base_of_the_pull_request_is_fetched_where_it_lacks(
@@ -319,10 +325,26 @@ def test_a_template_edit_in_a_pull_request(runner: Runner) -> None:
     edit_clip(runner.workspace)
     job = runner.run()
     assert (job.code, job.steps) == (1, ALL)
+    assert job.summary.startswith("## Goldens: differences\n")
     assert "::error file=goldens/f16-vec1-n16x64/clip.wgsl,line=" in job.log
     assert "clip.wgsl.jinja" in job.summary
     assert "let above" in job.summary
     assert "<html" in runner.uploaded["im2col-page"]
+
+
+def test_an_accepted_edit_is_explained_in_a_pull_request(runner: Runner) -> None:
+    runner.im2col(REAL)
+    runner.base = git(runner.workspace, "rev-parse", "HEAD")
+    edit_clip(runner.workspace)
+    command = [sys.executable, "-m", "im2col_cli", "check-goldens", "--update"]
+    subprocess.run(
+        command, cwd=runner.workspace, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True
+    )
+    job = runner.run(page="false")
+    assert job.code == 0
+    assert f"## Since <code>{runner.base}</code>: 48 changed; 30 identical" in job.summary
+    assert "Gravest change: **renamed upper -&#62; above**" in job.summary
+    assert "clip.wgsl.jinja:4" in job.summary
 
 
 def test_annotations_are_for_files_of_the_checkout(runner: Runner) -> None:

@@ -160,6 +160,16 @@ def test_long_lines_are_clipped_but_in_json(im2col: Im2col) -> None:
     assert hunk["diff"] == ["-//" + "a" * 2000, "+//" + "b" * 2000]
 
 
+def test_too_many_lines_are_counted(im2col: Im2col, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(diff_report, "_MOST_ROWS", 5)
+    Path("a.wgsl").write_text("a;\n" * 10 + "\n" * 9 + "a;\n")
+    Path("b.wgsl").write_text("b;\n" * 10 + "\n" * 9 + "b;\n")
+    for arguments in ([], ["--side-by-side"]):
+        out = im2col("diff", "a.wgsl", "b.wgsl", *arguments).out
+        assert out.endswith("\n13 more lines of differences (--format json has all)\n")
+        assert out.count("a;") == 5
+
+
 def test_side_by_side(im2col: Im2col) -> None:
     Path("a.wgsl").write_text("// one\n// two\nconst A = 1;\nconst B = 2;\n")
     Path("b.wgsl").write_text("// one\nconst A = 2;\nconst B = 2;\nconst C = 3;\n")

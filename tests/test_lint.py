@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -19,7 +20,6 @@ from im2col_cli.lint_rules import RULES, Rule
 from im2col_cli.matrix import GOLDEN_MATRIX
 from im2col_cli.render import render
 from im2col_cli.shader import Reader
-from im2col_cli.tokens import tokens
 from im2col_cli.variant import parse
 from tests.conftest import ROOT, Im2col, full_matrix
 
@@ -366,15 +366,15 @@ def test_what_is_remembered_changes_nothing(project: Path, edit: Edit) -> None:
 @given(st.integers(0, len(GOLDEN_MATRIX) - 1), st.randoms(use_true_random=False))
 @settings(max_examples=40, deadline=None)
 def test_damaged_goldens_are_judged_or_told(index: int, chance: random.Random) -> None:
-    text = full_matrix()[GOLDEN_MATRIX[index]]
-    words = [token.text for token in tokens(text)]
-    names = [word for word in words if word[0].isalnum()]
-    for _ in range(chance.randint(1, 3)):
-        # Another name, or one word less.
-        place = chance.randrange(len(words))
-        words[place : place + 1] = [chance.choice(names)] if words[place] in names else []
+    code = re.sub("//.*", "", full_matrix()[GOLDEN_MATRIX[index]])
+    pieces = re.findall(r"\w+|\s+|.", code)
+    words = [piece for piece in pieces if piece[0].isalnum()]
+    for _ in range(chance.randint(1, 4)):
+        # Another word, or something less.
+        place = chance.randrange(len(pieces))
+        pieces[place] = chance.choice(words) if pieces[place] in words else ""
     with suppress(SyntaxProblem):
-        Reader(lint_rules.judge).hazards(" ".join(words))
+        Reader(lint_rules.judge).hazards("".join(pieces))
 
 
 @pytest.mark.parametrize(

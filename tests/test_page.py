@@ -211,8 +211,11 @@ def test_base_reads_goldens_that_are_there_no_more_and_none_outside(project: Pat
     goldens = project / "goldens"
     (goldens / "old").mkdir()
     (goldens / "old" / "kind.wgsl").write_text("// old\n")
+    (project / "templates" / "x.wgsl").write_text("// no golden\n")
     text = (goldens / "manifest.json").read_text()
-    strangers = '{"variant": "old/kind"},\n{"variant": "../templates/x"},\n{"variant": "a/../b"},\n'
+    strangers = "".join(
+        f'{{"variant": "{name}"}},\n' for name in ("old/kind", "../templates/x", "old/../old/kind")
+    )
     (goldens / "manifest.json").write_text(text.replace('{"variant"', strangers + '{"variant"', 1))
     (goldens / CLIP.file).unlink()
     commit(project)
@@ -306,12 +309,16 @@ def test_without_numpy_there_is_a_page_without_plots(project: Path) -> None:
     assert len(embedded(document)["goldens"]) == len(TEXTS)
 
 
-def test_errors_are_measured_and_say_where(im2col: Im2col, project: Path) -> None:
+def test_errors_are_measured_and_say_where(
+    im2col: Im2col, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = {name: reference.ORACLES[name] for name in ("relu", "tanh")}
+    monkeypatch.setattr(reference, "ORACLES", few)
     adapter = device("f16").adapter
     result = im2col("page", "--runtime", adapter.runtime)
     document = html.unescape((project / "im2col.html").read_text())
     where = f"Measured on {adapter.name}, {gpu.compiler(adapter.runtime)}."
     assert result.code == 0
-    assert document.count(where) == len(reference.ORACLES)
-    assert document.count(" 0 results outside the bound.") == len(reference.ORACLES)
-    assert document.count(">exact</text>") < len(reference.ORACLES) / 2
+    assert document.count(where) == 2
+    assert document.count(" 0 results outside the bound.") == 2
+    assert document.count(">exact</text>") == 1

@@ -43,6 +43,20 @@ def edit(path: Path, old: str, new: str) -> None:
 # ---- saves ----
 
 
+def test_saves_come_in_the_order_of_the_folders(tmp_path: Path) -> None:
+    """What was saved in the first is what people want to read first; what went comes last."""
+    z, a = tmp_path / "z", tmp_path / "a"
+    for folder in (z, a):
+        folder.mkdir()
+    (z / "gone.jinja").touch()
+    found = saves([z, a], lambda _: None)
+    next(found)
+    for path in (a / "1.wgsl", z / "2.jinja", z / "1.jinja"):
+        path.touch()
+    (z / "gone.jinja").unlink()
+    assert next(found) == [z / "1.jinja", z / "2.jinja", a / "1.wgsl", z / "gone.jinja"]
+
+
 def watched(folder: Path, *steps: Callable[[], object]) -> list[list[str]]:
     """The saves where a step is done at each wait; then nothing happens until all is seen."""
     pending = list(steps)
