@@ -7,13 +7,13 @@ from pathlib import Path
 
 import click
 
-from im2col_cli import options
+from im2col_cli import completion, options
 from im2col_cli.errors import UsageError
 
 
 @click.command()
-@click.argument("old", metavar="A")
-@click.argument("new", metavar="[B]", required=False)
+@click.argument("old", metavar="A", shell_complete=completion.variant)
+@click.argument("new", metavar="[B]", required=False, shell_complete=completion.variant)
 @click.option("--side-by-side", is_flag=True, help="Two columns, as wide as the terminal.")
 @click.option(
     "-U",
