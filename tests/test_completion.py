@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.shell_completion import BashComplete, CompletionItem, FishComplete, ZshComplete
 
-from im2col_cli import cli, completion
+from im2col_cli import cli
 from im2col_cli.activation import ACTIVATIONS
 from im2col_cli.matrix import GOLDEN_MATRIX, MATRICES
 from im2col_cli.variant import STRUCTURES
@@ -94,12 +94,10 @@ def test_activations_come_with_their_formulas() -> None:
     assert item.help == ACTIVATIONS["tanh"].formula
 
 
-def test_any_variant_or_a_file_completes() -> None:
-    context = cli.main.make_context("im2col", ["list"], resilient_parsing=True)
-    argument = context.command.get_params(context)[0]
-    items = completion.variant(context, argument, "f32-vec4-n32x64/ta")
-    assert values(items) == ["f32-vec4-n32x64/tanh"]
-    assert [item.type for item in completion.variant(context, argument, "./cl")] == ["file"]
+@pytest.mark.parametrize("before", [(), ("clip",)])
+def test_sides_of_a_diff_complete_to_any_variant_or_to_files(before: tuple[str, ...]) -> None:
+    assert values(completed("diff", *before, "f32-vec4-n32x64/ta")) == ["f32-vec4-n32x64/tanh"]
+    assert [item.type for item in completed("diff", *before, "./cl")] == ["file"]
 
 
 @pytest.mark.parametrize(
