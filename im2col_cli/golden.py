@@ -1,7 +1,7 @@
 """Compares goldens with what the templates render, and updates them. Never prints."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -143,14 +143,21 @@ def _refuse_unsafe(outcomes: list[Outcome], goldens: Path) -> None:
                 f"cannot update ({goldens / outcome.path}): {outcome.reason}",
                 "nothing was written; correct that by hand and update again",
             )
-    strangers = [outcome.path for outcome in outcomes if _is_strange(outcome)]
-    if strangers and all(outcome.status == MISSING for outcome in outcomes if outcome.variant):
+    strangers = foreign(outcomes)
+    if strangers:
         others = counted(len(strangers), "other file")
         raise UsageError(
             f"{goldens} holds none of the goldens, but an update would replace or remove {others},"
             f" such as {strangers[-1]}: is it the right folder?",
             "nothing was written; name the goldens folder with --goldens DIR, or empty this one",
         )
+
+
+def foreign(outcomes: Sequence[Outcome]) -> list[str]:
+    """What an update would destroy in a folder that holds none of the goldens."""
+    if any(outcome.variant and outcome.status != MISSING for outcome in outcomes):
+        return []
+    return [outcome.path for outcome in outcomes if _is_strange(outcome)]
 
 
 def _is_strange(outcome: Outcome) -> bool:
@@ -213,7 +220,7 @@ def _expected_manifest(
     if not whole:
         return manifest.compose(rendered, stated, found)
     kept = manifest.compose(rendered, stated)
-    if stated and kept == found:
+    if stated and (kept == found or manifest.records(kept) == manifest.records(found)):
         return kept
     return manifest.compose(rendered, manifest.origin_here(templates, rendered))
 

@@ -35,6 +35,9 @@ _VARIANTS = '"variants": [\n'
 _TAIL = "\n]\n}\n"
 _ORIGIN = re.compile(r'\{\s*"format": \d+,\s*"templates": "(\w{64})",\s*"matrix": "(\w{64})",')
 
+# For editors, and never rendered; with the line that it ends.
+_COMMENT = re.compile(rb"\{#.*?#\}\n?", re.DOTALL)
+
 Record = dict[str, Any]
 
 
@@ -46,11 +49,12 @@ class Origin(NamedTuple):
 
 
 def origin_here(templates: Path, matrix: Iterable[Variant]) -> Origin:
-    """The origin of what is rendered now. Every template counts, by its path and lines."""
+    """The origin of what is rendered now. Every template counts, without comments for editors."""
     digest = hashlib.sha256()
     for path, kind in sorted(storage.scan(templates).items()):
         if kind == storage.FILE and path.endswith(".wgsl.jinja"):
             text = (templates / path).read_bytes().replace(b"\r\n", b"\n")
+            text = _COMMENT.sub(b"", text)
             digest.update(f"{path}\n{len(text)}\n".encode() + text)
     names = "\n".join(sorted(variant.name for variant in matrix))
     return Origin(digest.hexdigest(), hashlib.sha256(names.encode()).hexdigest())

@@ -7,9 +7,9 @@ from html import escape
 
 from im2col_cli import manifest
 from im2col_cli.folders import Folders
-from im2col_cli.golden import MATCH, STATUSES, Outcome
+from im2col_cli.golden import MATCH, Outcome
 from im2col_cli.matrix import as_patterns
-from im2col_cli.report import heading, some, summary
+from im2col_cli.report import clipped, heading, some, summary, which
 from im2col_cli.review import Part, Review
 from im2col_cli.screen import visible
 from im2col_cli.words import counted
@@ -64,7 +64,8 @@ def _review(review: Review, folders: Folders, most_lines: int) -> Iterator[str]:
         yield ""
     if review.causes:
         rows = [
-            (cause, str(len(paths)), _code(some(paths))) for cause, paths in review.by_cause.items()
+            (cause, str(len(paths)), _code(which(paths, names)))
+            for cause, paths in review.by_cause.items()
         ]
         yield from _table(("which side moved", "goldens", "which"), rows)
     left = most_lines
@@ -81,7 +82,7 @@ def _review(review: Review, folders: Folders, most_lines: int) -> Iterator[str]:
 def _folded(part: Part, names: Sequence[str], folders: Folders, most: int) -> Iterator[str]:
     yield f"<details><summary>{_html(part.words)}: {_html(heading(part, names, folders))}</summary>"
     yield ""
-    lines = [visible(line) for line in part.group.lines[:most]]
+    lines = [clipped(visible(line)) for line in part.group.lines[:most]]
     longest = max((len(run) for line in lines for run in re.findall("`+", line)), default=0)
     fence = "`" * max(3, longest + 1)
     yield f"{fence}diff"

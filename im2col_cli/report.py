@@ -15,6 +15,7 @@ from im2col_cli.golden import (
     STATUSES,
     Outcome,
     Update,
+    foreign,
     removed,
     written,
 )
@@ -137,7 +138,7 @@ def _diff_lines(review: "Review", folders: Folders, most_lines: int) -> Iterator
             continue
         yield f"{heading(part, names, folders)}; {part.words}", "bold"
         for line in seen:
-            yield _clipped(line), _STYLES.get(line[0], "")
+            yield clipped(line), _STYLES.get(line[0], "")
         yield "", ""
     if hidden:
         yield (
@@ -178,13 +179,18 @@ def _review_lines(
     if review.identical:
         yield f"{counted(review.identical, 'variant')} identical", ""
     for cause, paths in review.by_cause.items():
-        variants = {path.removesuffix(".wgsl") for path in paths} & {*names}
-        others = [path for path in paths if path.removesuffix(".wgsl") not in variants]
-        told = some([*as_patterns(variants, names), *others])
+        told = which(paths, names)
         if paths[0] in review.by_hand:
             yield f"{cause}{undoing}: {told}", "yellow"
         else:
             yield f"{cause}: {told}", ""
+
+
+def which(paths: Sequence[str], names: Sequence[str]) -> str:
+    """Few patterns for the paths of goldens, given the names of all; other paths as they are."""
+    variants = {path.removesuffix(".wgsl") for path in paths} & {*names}
+    others = [path for path in paths if path.removesuffix(".wgsl") not in variants]
+    return some([*as_patterns(variants, names), *others])
 
 
 def some(items: Sequence[str]) -> str:
@@ -193,7 +199,8 @@ def some(items: Sequence[str]) -> str:
     return ", ".join(items[:_MOST_NAMED]) + more
 
 
-def _clipped(line: str) -> str:
+def clipped(line: str) -> str:
+    """The line, cut where it is too long to read."""
     return line if len(line) <= _LONGEST_LINE else line[:_LONGEST_LINE] + " ..."
 
 
@@ -246,6 +253,8 @@ def _next_step(
         return "no update may touch what is invalid here: correct that by hand, then check again\n"
     if not folders.owns_goldens:
         return "to accept differences, name a goldens folder of your own: --goldens DIR\n"
+    if foreign(outcomes):
+        return "none of the goldens is here: name their folder with --goldens DIR\n"
     if all(outcome.status == MATCH or not outcome.accepts for outcome in outcomes):
         return "remove by hand what is no golden, then check again\n"
     from shlex import join

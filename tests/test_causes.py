@@ -169,12 +169,26 @@ def test_git_stands_in_for_a_manifest_that_is_gone(project: Path, im2col: Im2col
 
 def test_comment_for_editors_moves_nothing(project: Path, im2col: Im2col) -> None:
     kernel = project / KERNEL
-    kernel.write_text("{# Edited. #}\n" + kernel.read_text())
+    before = origin_here(project / "templates", GOLDEN_MATRIX)
+    kernel.write_text("{# Edited,\n   twice. #}\n" + kernel.read_text())
     assert im2col("check-goldens").code == 0
-    assert (
-        origin_here(project / "templates", GOLDEN_MATRIX).templates
-        != origin_here(ROOT / "templates", GOLDEN_MATRIX).templates
+    assert origin_here(project / "templates", GOLDEN_MATRIX) == before
+
+
+def test_edit_that_changes_no_golden_renews_no_origin(project: Path, im2col: Im2col) -> None:
+    """Or branches that edit templates would meet there, all of them."""
+    before = (project / "goldens/manifest.json").read_bytes()
+    replace(
+        project / KERNEL,
+        "{% if variant.structure.has_bias %}",
+        "{% if not not variant.structure.has_bias %}",
     )
+    assert origin_here(project / "templates", GOLDEN_MATRIX) != origin_here(
+        ROOT / "templates", GOLDEN_MATRIX
+    )
+    assert im2col("check-goldens").code == 0
+    assert im2col("check-goldens", "--update").code == 0
+    assert (project / "goldens/manifest.json").read_bytes() == before
 
 
 def test_origin_is_the_same_with_crlf(project: Path) -> None:
