@@ -115,65 +115,75 @@ def check_goldens(
     A difference is shown with what kind of change it is, the template line that it comes from, and
     which side moved. Patterns restrict it to some variants; then orphans are not judged.
     """
-    from im2col_cli import folders, golden, report
+    from im2col_cli import golden, report
 
     update = (_switch_is_on() or update) and not dry_run
     if base and form in ("junit", "github"):
         raise UsageError(
             f"--base has no place in {form}", "take --format text, markdown or json for it"
         )
-    used = folders.locate(templates, goldens)
-    folders.existing(used.goldens, "goldens")
-    if (update or dry_run) and not used.owns_goldens:
-        raise UsageError(
-            f"the goldens in the package are not for updating ({used.goldens})",
-            'name a folder of your own: --goldens DIR, or goldens = "DIR" under [tool.im2col]'
-            " in pyproject.toml",
-        )
+    used = _located(templates, goldens, writes=update or dry_run)
     texts = options.rendered(patterns, "golden", used)
     whole = not patterns
     since = _since(base, texts, used, whole=whole) if base else None
-    say = options.out if form == "text" else options.say
-    style = report.Style(max_diff_lines if form == "text" else None, _colours(form))
+    is_text = form == "text"
+    say = options.out if is_text else options.say
+    style = report.Style(
+        max_diff_lines if is_text else None, terminal=is_text and options.wants_colour()
+    )
+    if since:
+        say(report.since(since, str(base), used, style))
 
     done = None
     if update:
         approve = partial(_approve, used, max_changed if whole else None, say)
         done = golden.update(texts, used.templates, used.goldens, whole=whole, approve=approve)
-    # In CI an update must not turn a red gate green: it is judged by what it found.
-    rewritten = done is not None and options.in_ci() and bool(done.written or done.removed)
-    if done is not None:
+        # In CI an update must not turn a red gate green: it is judged by what it found.
+        rewritten = options.in_ci() and bool(done.written or done.removed)
         outcomes = done.before if rewritten else done.after
-    else:
-        look = golden.plan if dry_run else golden.check
-        outcomes = look(texts, used.templates, used.goldens, whole=whole)
-    reviewed = _review(outcomes, used)
-
-    if since:
-        say(report.since(since, str(base), used, style))
-    if done is not None:
         say(report.updated(done, used, patterns, _CI_REASON if rewritten else ""))
+        reviewed = _review(outcomes, used)
     elif dry_run:
+        outcomes = golden.plan(texts, used.templates, used.goldens, whole=whole)
+        reviewed = _review(outcomes, used)
         say(report.plan(reviewed, used) if reviewed else "nothing to do: all goldens match\n")
     else:
-        accept = ["im2col", "check-goldens", "--update"]
-        accept += ["--templates", str(templates)] if templates else []
-        accept += ["--goldens", str(goldens)] if goldens else []
+        outcomes = golden.check(texts, used.templates, used.goldens, whole=whole)
+        reviewed = _review(outcomes, used)
+        accept = _accept(templates, goldens)
         say(report.check(outcomes, reviewed, used, patterns, accept, style))
+
     if form == "markdown":
         from im2col_cli import markdown
 
         document = markdown.check(outcomes, reviewed, since, base or "", used, max_diff_lines)
         options.out(document.encode())
-    elif form != "text":
+    elif not is_text:
         from im2col_cli import machine
 
         options.out(machine.check(form, outcomes, reviewed, since, used, done).encode())
     return int(reviewed is not None)
 
 
-def _colours(form: str) -> bool:
-    return options.wants_colour() and form == "text"
+def _located(templates: Path | None, goldens: Path | None, *, writes: bool) -> "Folders":
+    from im2col_cli import folders
+
+    used = folders.locate(templates, goldens)
+    folders.existing(used.goldens, "goldens")
+    if writes and not used.owns_goldens:
+        raise UsageError(
+            f"the goldens in the package are not for updating ({used.goldens})",
+            'name a folder of your own: --goldens DIR, or goldens = "DIR" under [tool.im2col]'
+            " in pyproject.toml",
+        )
+    return used
+
+
+def _accept(templates: Path | None, goldens: Path | None) -> list[str]:
+    """The command that accepts what a check with these options found."""
+    command = ["im2col", "check-goldens", "--update"]
+    command += ["--templates", str(templates)] if templates else []
+    return command + (["--goldens", str(goldens)] if goldens else [])
 
 
 def _since(revision: str, texts: "dict[Variant, str]", used: "Folders", *, whole: bool) -> "Review":
