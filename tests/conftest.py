@@ -9,7 +9,7 @@ import jinja2
 import pytest
 
 from im2col_cli import guard
-from im2col_cli.activation import ActivationKind
+from im2col_cli.activation import ACTIVATIONS, ActivationKind
 from im2col_cli.cli import run
 from im2col_cli.matrix import FULL_MATRIX
 from im2col_cli.render import _Environment, render
@@ -70,6 +70,19 @@ def _each_template_is_compiled_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_Environment, "compile", compile_once)
         yield
+
+
+_ORDER = tuple(ACTIVATIONS)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown() -> Iterator[None]:
+    """monkeypatch puts back at the end what a test deleted; the registry has its order again."""
+    yield
+    if tuple(ACTIVATIONS) != _ORDER:
+        rows = {name: ACTIVATIONS[name] for name in _ORDER}
+        ACTIVATIONS.clear()
+        ACTIVATIONS.update(rows)
 
 
 @pytest.fixture(autouse=True)
