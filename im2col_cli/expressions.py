@@ -69,14 +69,14 @@ class Evaluator:
         self.in_loop = in_loop
         self.scope: Scope = {}
         self.asked: dict[Question, Any] = {}
-        self.used: set[Question] = set()
+        self.used: dict[Question, None] = {}
         self.hazards: dict[tuple[str, At], str] = {}
         self._shared: set[str] = set()
 
     def ask(self, *question: Any) -> Any:
         if question not in self.asked:
             self.asked[question] = self._world.answer(question)
-        self.used.add(question)
+        self.used[question] = None
         return self.asked[question]
 
     def see(
@@ -120,9 +120,6 @@ class Evaluator:
             self.see(node.at, "literal", node.text, type_, converts=converts)
         elif isinstance(node, Unary):
             self.settle(node.operand, type_, converts=converts)
-        elif isinstance(node, Binary):  # computed before it is rounded
-            self.settle(node.left, Type("float"))
-            self.settle(node.right, Type("float"))
 
     def wanted(
         self, node: Expression, value: Value, type_: Type, *, converts: bool = False

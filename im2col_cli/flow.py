@@ -49,7 +49,7 @@ class Entry(NamedTuple):
 
     result: Value
     asked: dict[Question, Any]
-    used: set[Question]
+    used: dict[Question, None]
     hazards: dict[tuple[str, At], str]
 
 
@@ -100,7 +100,7 @@ class _Frame(Evaluator):
     def call(self, function: Function, arguments: tuple[Value, ...]) -> Value:
         self.surprised = False
         self.hazards = {}
-        self.used = set()
+        self.used = {}
         self.control = self._begun
         self._apart = False
         self._exits: list[_Exits] = []

@@ -108,14 +108,16 @@ class _Module:
 
     def _reached(self) -> Iterator[tuple[Declaration, Entry]]:
         """What the roots come to, without what was only tried on the way."""
-        pending, seen = self._roots[::-1], set(self._roots)
+        reached = dict.fromkeys(self._roots)
+        pending = list(reached)
         while pending:
             question = pending.pop()
             if question in self._entries:
                 declaration, entry = self._entries[question]
                 yield declaration, entry
-                pending += entry.used - seen
-                seen |= entry.used
+                new = [question for question in entry.used if question not in reached]
+                pending += reversed(new)
+                reached.update(dict.fromkeys(new))
 
     def _start(self, function: Function) -> None:
         frame = Evaluator(self, control=True, in_loop=False)

@@ -20,7 +20,6 @@ from im2col_cli.lint_rules import RULES, Rule
 from im2col_cli.matrix import GOLDEN_MATRIX
 from im2col_cli.render import render
 from im2col_cli.shader import Reader
-from im2col_cli.variant import parse
 from tests.conftest import ROOT, Im2col, full_matrix
 
 Edit = Callable[[str, str, str], None]
@@ -53,8 +52,8 @@ def rules_of(code: str) -> list[tuple[str, int]]:
 def hazards(im2col: Im2col, *arguments: str) -> list[dict[str, Any]]:
     result = im2col("lint", *arguments, "--format", "json")
     document = json.loads(result.out)
-    assert document["good"] is (result.code == 0) is not document["hazards"] or result.code == 1
     found: list[dict[str, Any]] = document["hazards"]
+    assert (document["good"], result.code) == (not found, int(bool(found)))
     return found
 
 
@@ -69,9 +68,16 @@ def test_each_rule_fires_on_its_example_and_not_on_the_other(rule: Rule) -> None
 
 SEEDED = [
     ("f16-builtin", STORE_Y, "}}(value)", "}}(exp(-abs(f16(value))))", 3, "relu"),
-    ("unbounded-argument", "activations/sigmoid.wgsl.jinja", "exp(-abs(v))", "exp(-v)", 4, "*"),
-    ("unbounded-argument", "activations/tanh.wgsl.jinja", "min(abs(v), 10.0)", "-v", 6, "*"),
-    ("unbounded-argument", "im2col/erfc.wgsl.jinja", "p - a * a", "p + a * a", 8, "*"),
+    (
+        "unbounded-argument",
+        "activations/sigmoid.wgsl.jinja",
+        "exp(-abs(v))",
+        "exp(-v)",
+        4,
+        "sigmoid",
+    ),
+    ("unbounded-argument", "activations/tanh.wgsl.jinja", "min(abs(v), 10.0)", "-v", 6, "tanh"),
+    ("unbounded-argument", "im2col/erfc.wgsl.jinja", "p - a * a", "p + a * a", 8, "erf"),
     ("unbounded-argument", RELU, "max(v, 0.0)", "log(max(v, 0.0))", 3, "relu"),
     ("unbounded-argument", RELU, "max(v, 0.0)", "pow(abs(v) + 1.0, 2.0)", 3, "relu"),
     (
@@ -80,12 +86,12 @@ SEEDED = [
         "min(max(v, lower), upper)",
         "clamp(v, lower, upper)",
         5,
-        "*",
+        "clip",
     ),
     ("literal-round-trip", RELU, "0.0", "0.12345678901", 3, "relu"),
     ("literal-round-trip", RELU, "0.0", "1e39", 3, "relu"),
-    ("near-constant", "activations/gelu.wgsl.jinja", "0.70710678", "0.707107", 7, "*"),
-    ("near-constant", "im2col/erfc.wgsl.jinja", "-1.2654414", "-1.265512 * 0.3275912", 7, "*"),
+    ("near-constant", "activations/gelu.wgsl.jinja", "0.70710678", "0.707107", 7, "gelu"),
+    ("near-constant", "im2col/erfc.wgsl.jinja", "-1.2654414", "-1.265512 * 0.3275912", 7, "gelu"),
     ("untyped-f16-literal", "im2col/load_bias.wgsl.jinja", "bias[n]", "bias[n] * 0.5", 3, "relu"),
     (
         "f32-uniform-in-f16",
@@ -101,7 +107,7 @@ SEEDED = [
         "let k_first = k_tile * TILE_K;",
         "let k_first = k_tile * TILE_K % uniforms.im2col_k;",
         106,
-        "*",
+        "clip",
     ),
     (
         "divergent-barrier",
@@ -109,9 +115,9 @@ SEEDED = [
         "        // Multiply it with",
         "        if (local_index > 3u) { workgroupBarrier(); }\n        // Multiply it with",
         122,
-        "*",
+        "clip",
     ),
-    ("divergent-barrier", KERNEL, "if (tile >= ", "if (local_index > 9u || tile >= ", 120, "*"),
+    ("divergent-barrier", KERNEL, "if (tile >= ", "if (local_index > 9u || tile >= ", 120, "clip"),
     (
         "divergent-barrier",
         KERNEL,
@@ -119,7 +125,7 @@ SEEDED = [
         "epilogue(batch: u32, m: u32, n: u32, sum: f32) {\n    if (n > 9u) { return; }\n"
         "    storageBarrier();",
         67,
-        "*",
+        "clip",
     ),
     (
         "index-overflow",
@@ -127,9 +133,9 @@ SEEDED = [
         "x[(pixel * uniforms.channel_i + channel) / VEC_SIZE]",
         "x[(m * uniforms.im2col_k + k) / VEC_SIZE]",
         23,
-        "*",
+        "clip",
     ),
-    ("index-overflow", STORE_Y, "uniforms.im2col_n + n]", "uniforms.im2col_k + n]", 3, "*"),
+    ("index-overflow", STORE_Y, "uniforms.im2col_n + n]", "uniforms.im2col_k + n]", 3, "clip"),
 ]
 
 
@@ -142,7 +148,6 @@ def test_seeded_faults_are_found_where_they_are(
     places = {(hazard["rule"], hazard["template"], hazard["template_line"]) for hazard in found}
     assert (rule, f"templates/{file}", line) in places
     assert {name for name, *_ in places} == {rule}
-    assert im2col("lint", pattern).code == 1
 
 
 def test_messages_have_the_numbers(im2col: Im2col, edit: Edit) -> None:
@@ -187,6 +192,7 @@ CLEAN = [
     "var a = 1.0; { var a = v; } _ = exp(a);",
     "var a = 0.0; switch i { case 1u: { a = 1.0; } default { a = 2.0; } } _ = exp(a);",
     "if (true && v < 3.0) { _ = exp(v); }",
+    "if (v < 3.0 && exp(v) > 1.0) { } if (v > 3.0 || exp(v) > 1.0) { }",
     # clamp
     "_ = clamp(i, 0u, uniforms.im2col_n);",
     "_ = clamp(v, -abs(uniforms.alpha), abs(uniforms.alpha));",
@@ -321,6 +327,15 @@ def test_what_is_found_follows_calls() -> None:
     assert rules_of(code) == []
     assert rules_of(code.replace("min(v, 1.0)", "v * 99.0 * 99.0")) == [("unbounded-argument", 1)]
     assert rules_of(code.replace("group.x > 1u", "id.x > 1u")) == [("divergent-barrier", 2)]
+
+
+def test_a_range_is_that_of_all_turns_of_a_loop() -> None:
+    code = (
+        "fn g(a: f32) { _ = exp(a); }\n"
+        "fn f() { var a = 100.0; for (var j = 0; j < 3; j++) { g(a); a -= 1.0; } }\n"
+    )
+    (found,) = Reader(lint_rules.judge).hazards(code)
+    assert found.message == "exp of -inf to inf: it overflows above 88.72"
 
 
 def test_inputs_in_a_struct_are_what_their_attributes_say() -> None:
@@ -587,11 +602,7 @@ def test_a_hazard_fails_validate(im2col: Im2col, edit: Edit) -> None:
     assert (document["good"], document["disagreements"]) == (False, [])
     _, out, _ = im2col("validate", "relu", "tanh", "--compiler", "tint", "--format", "junit")
     suite = ElementTree.fromstring(out)
-    assert [case.get("name") for case in suite if len(case)] == [f"lint: {parse_relu()}"]
-
-
-def parse_relu() -> str:
-    return parse("f16-vec4-n32x64-bias/relu").name
+    assert [case.get("name") for case in suite if len(case)] == ["lint: f16-vec4-n32x64-bias/relu"]
 
 
 def test_a_bad_silence_fails_validate(im2col: Im2col, edit: Edit) -> None:
