@@ -328,7 +328,7 @@ ABSENCES = [
     (BROKEN, "OSError: libwgpu_native.so", "reinstall"),
     (CRASHING, "it ended with SIGABRT as it opened an adapter", "reinstall"),
     (POOR, "RuntimeError: limits not met", "reinstall"),
-    (HANGING, "it gave no answer in 3 s as it opened an adapter", "reinstall"),
+    (HANGING, "it gave no answer in 8 s as it opened an adapter", "reinstall"),
 ]
 
 
@@ -342,7 +342,8 @@ def test_absence_is_named_and_passes_only_where_it_may(
     hint: str,
 ) -> None:
     package(project, monkeypatch, "wgpu", code)
-    monkeypatch.setattr(compilers, "PATIENCE", 3.0)
+    if code == HANGING:  # Tint is real, and must open in that time
+        monkeypatch.setattr(compilers, "PATIENCE", 8.0)
     result = im2col("validate", "relu")
     assert result.code == 0
     assert "ABSENT: naga compiled nothing: " in result.out
