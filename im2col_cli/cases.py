@@ -28,7 +28,7 @@ class Case:
 
     Inputs lie on a grid on which f32 sums are exact, so that every difference is a fault or the
     activation's own; with `is_rounded` they are arbitrary. `once` marks a case that is too large
-    to run for every activation.
+    to run for every activation. `is_crossed` has lower bounds above upper ones.
     """
 
     name: str
@@ -44,6 +44,7 @@ class Case:
     width: int = MOST_WORKGROUPS
     is_rounded: bool = False
     once: bool = False
+    is_crossed: bool = False
 
     @property
     def seed(self) -> int:
@@ -76,6 +77,7 @@ CASES = (
     Case("surplus-workgroups", (16, 22), (2, 3), 1, 11, width=3),
     Case("k4608", (3, 3), (3, 3), 512, 8, pads=(1, 1, 1, 1), is_scaled=False),
     Case("k4608-rounded", (3, 3), (3, 3), 512, 8, is_scaled=False, is_rounded=True),
+    Case("crossed-bounds", (3, 5), (2, 2), 1, 4, is_crossed=True),
     Case("65536-workgroups", (2, 2), (2, 2), 1, 1, 65_536, once=True),
 )
 
@@ -150,7 +152,13 @@ def _arbitrary(words: Words) -> Array:
     return values
 
 
-def parameters(activation: str) -> Mapping[str, float]:
+# Where the lower bound is the higher one, ONNX has the upper one win.
+CROSSED: Mapping[str, Mapping[str, float]] = {"clip": {"min": 1.625, "max": -0.75}}
+
+
+def parameters(activation: str, case: Case | None = None) -> Mapping[str, float]:
     """The values to run with; the registry's defaults where none are chosen above."""
+    if case and case.is_crossed and activation in CROSSED:
+        return CROSSED[activation]
     defaults = {slot.name: slot.default for slot in ACTIVATIONS[activation].parameters}
     return PARAMETERS.get(activation, defaults)

@@ -295,6 +295,12 @@ _ACTIVATIONS = (
         "let lower = uniforms.activation_param_0;\n    let upper = uniforms.activation_param_1;",
         "let lower = uniforms.activation_param_1;\n    let upper = uniforms.activation_param_0;",
     ),
+    Mutant(
+        "clip: lower bound wins",
+        _N,
+        "min(max(v, lower), upper)",
+        "max(min(v, upper), lower)",
+    ),
     Mutant("clip: min for max", _N, "min(max(v, lower), upper)", "min(min(v, lower), upper)"),
     Mutant("clip: no lower bound", _N, "min(max(v, lower), upper)", "min(v, upper)"),
     Mutant("clip: bounds of one sign", _N, "max(v, lower)", "max(v, -upper)"),

@@ -17,7 +17,8 @@ Data = dict[str, Any]
 def run_data() -> Data:
     """For the page's data, as JSON:
 
-    - `cases`: a case for each vector width, with its sizes, and what its inputs follow from
+    - `cases`: a case for each vector width, with its sizes, what its inputs follow from, and the
+      values of slots that it has for itself
     - `large`: the variants that run the cases marked `once`, too
     - `parameters` and `oracles`, by activation: the values of its slots; what a correct f32 form
       may add to an error, `ulps` relative and `absolute`
@@ -64,4 +65,5 @@ def _case(case: Case, vec_size: int) -> Data:
         "weight_scale": cases.weight_scale(c),
         "is_rounded": case.is_rounded,
         "once": case.once,
+        "parameters": dict(cases.CROSSED) if case.is_crossed else {},
     }

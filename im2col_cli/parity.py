@@ -138,7 +138,7 @@ def compare_case(compiled: kernel.Kernel, case: Case) -> Comparison:
     """The variant's results on one case against the reference."""
     structure, activation = compiled.variant.structure, compiled.variant.activation
     convolution = case.convolution(structure.vec_size)
-    parameters = cases.parameters(activation.name)
+    parameters = cases.parameters(activation.name, case)
     element = dtype(structure.element_type)
     x, weight, bias = _arrays(case, structure.vec_size)
     got, stray = kernel.run(
@@ -157,7 +157,7 @@ def compare_case(compiled: kernel.Kernel, case: Case) -> Comparison:
 def expected(variant: Variant, case: Case) -> tuple[Array, Array]:
     """What y must be, and how far it may be off."""
     structure, activation = variant.structure, variant.activation
-    parameters = cases.parameters(activation.name)
+    parameters = cases.parameters(activation.name, case)
     sums, slack = _sums(case, structure.vec_size, structure.has_bias)
     value = reference.activate(activation.name, sums, parameters)
     bound = _bound(activation.name, sums, parameters, value, structure.element_type)

@@ -156,7 +156,7 @@ STRUCTURES = [f"vec{size}-n32x64{bias}" for size in VEC_SIZES for bias in ("", "
 
 EXPECTED = """([run, c, hasBias, name, type]) => {
     const sums = Im2colOracle.sums(c, Im2colOracle.tensors(c), hasBias, run);
-    const { values, bounds } = Im2colOracle.expected(sums, name, type, run);
+    const { values, bounds } = Im2colOracle.expected(c, sums, name, type, run);
     return [...values, ...bounds];
 }"""
 

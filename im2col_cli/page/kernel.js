@@ -50,7 +50,7 @@ globalThis.Im2colKernel = (() => {
     const contents = {
       ...inputs,
       y: new Uint8Array(Math.ceil(size / 4) * 4 + run.guard).fill(run.unwritten),
-      uniforms: uniforms(record, sizes, run.parameters[record.activation.name]),
+      uniforms: uniforms(record, sizes, Im2colOracle.parametersOf(c, record.activation.name, run)),
     };
     const workgroups = grid(c.batch * sizes.m_tiles * sizes.n_tiles, c.width);
     const data = await dispatch(device, pipeline, record, contents, workgroups);

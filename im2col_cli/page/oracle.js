@@ -173,9 +173,9 @@ globalThis.Im2colOracle = (() => {
   const activate = (name, v, parameters) => ACTIVATIONS[name][0](v, parameters);
 
   /** How far a result may be from `value`, which is the activation of the exact sum `v`. */
-  function bound(name, v, value, type, run) {
+  function bound(name, v, value, type, run, parameters = run.parameters[name]) {
     const { ulps, absolute } = run.oracles[name];
-    const argument = ACTIVATIONS[name][1]?.(v, run.parameters[name]) ?? 0;
+    const argument = ACTIVATIONS[name][1]?.(v, parameters) ?? 0;
     const own = ulps + run.argument_ulps * Math.min(Math.abs(argument), run.underflow);
     const store = type === "f16" ? ulp(value, "f16") : 0;
     return store + own * ulp(value, "f32") + absolute + run.flushed;
@@ -192,11 +192,14 @@ globalThis.Im2colOracle = (() => {
     return { exact, slack };
   }
 
+  /** The values of an activation's slots on a case. */
+  const parametersOf = (c, name, run) => c.parameters[name] ?? run.parameters[name];
+
   /** What y must be, and how far it may be off. */
-  function expected({ exact, slack }, name, type, run) {
-    const parameters = run.parameters[name];
+  function expected(c, { exact, slack }, name, type, run) {
+    const parameters = parametersOf(c, name, run);
     const values = exact.map((v) => activate(name, v, parameters));
-    const bounds = exact.map((v, i) => bound(name, v, values[i], type, run));
+    const bounds = exact.map((v, i) => bound(name, v, values[i], type, run, parameters));
     slack?.forEach((step, i) => {
       const moved = (by) => Math.abs(activate(name, exact[i] + by, parameters) - values[i]);
       bounds[i] += Math.max(moved(-step), moved(step));
@@ -246,6 +249,7 @@ globalThis.Im2colOracle = (() => {
     expected,
     fromHalf,
     names: Object.keys(ACTIVATIONS),
+    parametersOf,
     sums,
     tensors,
     toHalf,

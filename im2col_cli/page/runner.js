@@ -199,7 +199,7 @@ globalThis.Im2colRunner = (() => {
     );
     const sums = kept(() => Im2colOracle.sums(c, tensors, hasBias, run), "sums", hasBias);
     const expected = kept(
-      () => Im2colOracle.expected(sums, activation.name, type, run),
+      () => Im2colOracle.expected(c, sums, activation.name, type, run),
       ...[activation.name, type, hasBias],
     );
     const { got, stray } = await output;
