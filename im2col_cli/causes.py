@@ -17,17 +17,20 @@ from im2col_cli.golden import INVALID, MATCH, MISSING, ORPHAN, Outcome
 from im2col_cli.manifest import Origin, Record
 from im2col_cli.variant import Variant
 
-TEMPLATE, BOTH, GOLDEN, MATRIX, MANIFEST, IM2COL = CAUSES = (
+TEMPLATE, BOTH, GOLDEN, DELETED, ADDED, MATRIX, MANIFEST, IM2COL, ACCEPTED = CAUSES = (
     "template edited",
     "template edited, and golden edited by hand",
     "golden edited by hand",
+    "golden deleted",
+    "file that no variant owns",
     "matrix changed",
     "manifest edited by hand",
     "im2col renders differently than the version that wrote it",
+    "golden edited by hand, into what the templates render",
 )
 
-# What an update would undo, or hide.
-BY_HAND = (BOTH, GOLDEN, MANIFEST)
+# What an update undoes.
+BY_HAND = (BOTH, GOLDEN, DELETED, ADDED, MANIFEST)
 
 
 class _Evidence(NamedTuple):
@@ -72,7 +75,7 @@ def causes(
         for outcome in outcomes
         if outcome.path != manifest.FILE
     }
-    if ours.status not in (MATCH, MISSING) and not any(named.values()):
+    if ours.status != MATCH and not any(named.values()):
         named[ours.path] = _of_manifest(ours, evidence)
     return {path: cause for path, cause in named.items() if cause}
 
@@ -81,15 +84,15 @@ def _of_golden(outcome: Outcome, evidence: _Evidence) -> str:
     name = outcome.variant.name if outcome.variant else outcome.path.removesuffix(".wgsl")
     written = evidence.written(name)
     if outcome.status == ORPHAN:
-        return MATRIX if written else GOLDEN
+        return MATRIX if written else ADDED
     if written is None:
         return MATRIX if evidence.recorded and evidence.matrix_moved else ""
     if outcome.status in (MISSING, INVALID):
-        return GOLDEN
+        return DELETED if outcome.status == MISSING else GOLDEN
     golden, rendered = _sha256(outcome.golden), _sha256(outcome.rendered)
     head = evidence.at_head.get(name, {}).get("sha256")
     if golden == rendered:
-        return "" if golden == written else MANIFEST if golden == head else GOLDEN
+        return "" if golden == written else MANIFEST if golden == head else ACCEPTED
     if golden == written != head == rendered:  # edited together with its record
         return GOLDEN
     if golden == written:
@@ -100,8 +103,12 @@ def _of_golden(outcome: Outcome, evidence: _Evidence) -> str:
 def _of_manifest(ours: Outcome, evidence: _Evidence) -> str:
     """Why the manifest differs where no golden does."""
     expected = manifest.records(ours.rendered or "")
-    if expected == evidence.recorded:  # it is laid out otherwise, or states no origin
+    if ours.status == MISSING:
+        return DELETED if evidence.at_head else ""
+    if evidence.moved is None and expected == evidence.recorded:  # an earlier im2col's
         return ""
+    if expected == evidence.recorded:  # laid out otherwise
+        return MANIFEST
     if expected.keys() != evidence.recorded.keys() and evidence.matrix_moved:
         return MATRIX
     if ours.status == INVALID or expected == evidence.at_head or not evidence.recorded:

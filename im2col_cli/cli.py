@@ -30,6 +30,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return 130
     except Im2colError as error:
         return _fail(error.message, error.hint, error.exit_code)
+    except ModuleNotFoundError as error:
+        return _fail(f"{error.name} is not installed", "pip install 'im2col-cli[gpu]'", 3)
     except OSError as error:
         return _fail(f"{error.strerror} ({error.filename or 'standard output'})", _CHECK_PATHS, 3)
     except SystemExit:  # how click leaves when the reader of its help did

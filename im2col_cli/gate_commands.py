@@ -118,14 +118,16 @@ def check_goldens(
     from im2col_cli import golden, report
 
     update = (_switch_is_on() or update) and not dry_run
-    if base and form in ("junit", "github"):
+    if max_changed is not None and not (update or dry_run):
+        raise UsageError("--max-changed limits an update", "add --update or --dry-run")
+    if base is not None and form in ("junit", "github"):
         raise UsageError(
             f"--base has no place in {form}", "take --format text, markdown or json for it"
         )
     used = _located(templates, goldens, writes=update or dry_run)
     texts = options.rendered(patterns, "golden", used)
     whole = not patterns
-    since = _since(base, texts, used, whole=whole) if base else None
+    since = _since(base, texts, used, whole=whole) if base is not None else None
     is_text = form == "text"
     say = options.out if is_text else options.say
     style = report.Style(
@@ -147,6 +149,10 @@ def check_goldens(
         outcomes = golden.plan(texts, used.templates, used.goldens, whole=whole)
         reviewed = _review(outcomes, used)
         say(report.plan(reviewed, used) if reviewed else "nothing to do: all goldens match\n")
+        if max_changed is not None and whole:
+            from im2col_cli import guard
+
+            guard.limit(outcomes, max_changed)
     else:
         outcomes = golden.check(texts, used.templates, used.goldens, whole=whole)
         reviewed = _review(outcomes, used)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -209,7 +209,9 @@ def _compare_manifest(
         with suppress(ValueError):  # _compare says it
             found = _read(goldens / manifest.FILE)
     expected = _expected_manifest(rendered, templates, found, whole)
-    return _compare(goldens, entries, manifest.FILE, expected)
+    outcome = _compare(goldens, entries, manifest.FILE, expected)
+    fault = manifest.fault(found) if outcome.status == CHANGED else ""
+    return replace(outcome, status=INVALID, reason=fault) if fault else outcome
 
 
 def _expected_manifest(

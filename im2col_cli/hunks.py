@@ -96,9 +96,22 @@ def _manifest_hunks(
 def _fields(name: str, record: manifest.Record, without_hash: bool) -> str:
     """The record, a line a field. The structure's name gives way, so that hunks can be equal."""
     hidden = ("sha256",) if without_hash else ()
-    fields = {key: json.dumps(record[key]) for key in record if key not in hidden}
-    text = "\n".join(f"{key}: {value}" for key, value in fields.items())
+    fields = {key: value for key, value in record.items() if key not in hidden}
+    text = "\n".join(_flat("", fields))
     return text.replace(name.partition("/")[0], "<structure>")
+
+
+def _flat(name: str, value: object) -> Iterator[str]:
+    """A line for each value within; entries of a list go by their names."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from _flat(f"{name}.{key}" if name else str(key), item)
+    elif isinstance(value, list) and any(isinstance(item, dict) for item in value):
+        for number, item in enumerate(value):
+            key = item.get("name", number) if isinstance(item, dict) else number
+            yield from _flat(f"{name}[{key}]", item)
+    else:
+        yield f"{name}: {json.dumps(value)}"
 
 
 def _split(

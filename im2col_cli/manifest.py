@@ -35,8 +35,8 @@ _VARIANTS = '"variants": [\n'
 _TAIL = "\n]\n}\n"
 _ORIGIN = re.compile(r'\{\s*"format": \d+,\s*"templates": "(\w{64})",\s*"matrix": "(\w{64})",')
 
-# For editors, and never rendered; with the line that it ends.
-_COMMENT = re.compile(rb"\{#.*?#\}\n?", re.DOTALL)
+# No template is longer that can be rendered.
+_MOST_BYTES = 1 << 20
 
 Record = dict[str, Any]
 
@@ -53,11 +53,21 @@ def origin_here(templates: Path, matrix: Iterable[Variant]) -> Origin:
     digest = hashlib.sha256()
     for path, kind in sorted(storage.scan(templates).items()):
         if kind == storage.FILE and path.endswith(".wgsl.jinja"):
-            text = (templates / path).read_bytes().replace(b"\r\n", b"\n")
-            text = _COMMENT.sub(b"", text)
+            with (templates / path).open("rb") as file:
+                text = _without_comments(file.read(_MOST_BYTES).replace(b"\r\n", b"\n"))
             digest.update(f"{path}\n{len(text)}\n".encode() + text)
     names = "\n".join(sorted(variant.name for variant in matrix))
     return Origin(digest.hexdigest(), hashlib.sha256(names.encode()).hexdigest())
+
+
+def _without_comments(text: bytes) -> bytes:
+    """The template without what is for its editors and never rendered, and the lines it ends."""
+    kept = []
+    position = 0
+    while (start := text.find(b"{#", position)) >= 0 and (end := text.find(b"#}", start + 2)) >= 0:
+        kept.append(text[position:start])
+        position = end + 2 + text.startswith(b"\n", end + 2)
+    return b"".join([*kept, text[position:]])
 
 
 def origin(text: str) -> Origin | None:
@@ -139,6 +149,17 @@ def records(text: str) -> dict[str, Record]:
         return {kept["variant"]: kept for kept in found if isinstance(kept["variant"], str)}
     except (ValueError, TypeError, KeyError, RecursionError):
         return {name: kept for _, name, kept in _lines(text)}
+
+
+def fault(text: str) -> str:
+    """Why the text is no manifest, in words; "" where it is JSON."""
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        return f"not JSON, at line {error.lineno}"
+    except (ValueError, RecursionError):
+        return "not JSON that can be read"
+    return ""
 
 
 def line_numbers(text: str) -> dict[str, int]:

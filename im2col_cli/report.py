@@ -237,7 +237,7 @@ def summary(outcomes: Sequence[Outcome], folders: Folders, patterns: Sequence[st
     )
     if patterns:
         line += "; orphans not judged (patterns were given)"
-    where = f"templates: {folders.templates}, goldens: {folders.goldens}"
+    where = screen.visible(f"templates: {folders.templates}, goldens: {folders.goldens}")
     return f"{line}\n{where}{'' if folders.owns_goldens else ' (the copies in the package)'}\n"
 
 

@@ -100,7 +100,9 @@ def _part(
 ) -> Part:
     first = group.places[0]
     if first.path == manifest.FILE:  # what engines read of a golden before they load it
-        return Part(group, changes.INTERFACE, changes.INTERFACE, None)
+        is_hash = all(line[1:].startswith("sha256: ") for line in group.lines if line[0] != " ")
+        kind, words = (changes.COMMENT, "hash") if is_hash else (changes.INTERFACE,) * 2
+        return Part(group, kind, words, None)
     change = changes.at(found[first.path], first.line)
     return Part(group, change.kind, changes.phrase(change), sources.get(first))
 

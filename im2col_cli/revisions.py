@@ -2,14 +2,17 @@
 
 import os
 import subprocess
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from im2col_cli.errors import FolderError, UsageError
 
 _MOST_BYTES = 1 << 20
 _SECONDS = 30
 
-# git takes no lock, asks nobody, fetches nothing, and says what it says in one language.
+# git takes no lock, asks nobody, fetches nothing, and says what it says in one language. It looks
+# for the repository from the folder, whatever a hook's environment says, and takes none that is
+# made of files in a checkout.
+_OPTIONS = ("-c", "safe.bareRepository=explicit")
 _ENVIRONMENT = {
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_TERMINAL_PROMPT": "0",
@@ -27,18 +30,27 @@ def read(folder: Path, revision: str, name: str) -> str | None:
     file is too large or not UTF-8.
     """
     _check(revision)
-    # `cat-file blob` gives what is in the repository: unconverted, and never a list of a folder.
-    path = f"{revision}:./{name}"
-    asked = _git(folder, "cat-file", "-s", path)
-    if asked.returncode:
-        commit(folder, revision)
+    if ".." in PurePosixPath(name).parts:
         return None
     place = f"{folder / name} at {revision}"
-    if int(asked.stdout) > _MOST_BYTES:
-        raise FolderError(f"cannot read ({place}): it has over {_MOST_BYTES} bytes", _HINT)
-    found = _git(folder, "cat-file", "blob", path)
-    if found.returncode:
+    # Trees are always there; what they name may not be, in a clone that has only a part.
+    listed = _git(folder, "ls-tree", "-z", revision, "--", f"./{name}")
+    if listed.returncode:
+        commit(folder, revision)
+        raise FolderError(f"cannot read ({place}): git cannot list its folder", _HINT)
+    entry = listed.stdout.decode(errors="replace").partition("\t")[0].split(" ")
+    if len(entry) != 3 or entry[1] != "blob":
         return None
+    size = _git(folder, "cat-file", "-s", entry[2])
+    if size.returncode:
+        raise FolderError(
+            f"cannot read ({place}): git has its name, and not its contents",
+            "the clone has only a part, or is damaged: git fetch --refetch brings the rest",
+        )
+    if int(size.stdout) > _MOST_BYTES:
+        raise FolderError(f"cannot read ({place}): it has over {_MOST_BYTES} bytes", _HINT)
+    # Unconverted, as it is in the repository.
+    found = _git(folder, "cat-file", "blob", entry[2])
     try:
         return found.stdout.decode()
     except UnicodeDecodeError as error:
@@ -53,8 +65,9 @@ def commit(folder: Path, revision: str) -> str:
     """
     _check(revision)
     found = _git(folder, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
-    if not found.returncode:
-        return found.stdout.decode().strip()
+    name = found.stdout.decode(errors="replace").strip()
+    if not found.returncode and name.isalnum():
+        return name
     said = found.stderr.decode(errors="replace").partition("\n")[0].removeprefix("fatal: ")
     if said:
         raise FolderError(f"cannot ask git ({folder}): {said}", _HINT)
@@ -74,13 +87,14 @@ def _check(revision: str) -> None:
 
 
 def _git(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[bytes]":
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
     try:
         return subprocess.run(  # noqa: S603 - without a shell, and `_check` comes first
-            ["git", "-C", str(folder), *arguments],  # noqa: S607 - the git that the user has
+            ["git", *_OPTIONS, "-C", str(folder), *arguments],  # noqa: S607 - the user's git
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_SECONDS,
-            env={**os.environ, **_ENVIRONMENT},
+            env={**inherited, **_ENVIRONMENT},
         )
     except subprocess.TimeoutExpired:
         raise FolderError(f"git does not answer within {_SECONDS} s ({folder})", _HINT) from None

@@ -82,7 +82,12 @@ def test_golden_edited_by_hand(project: Path, im2col: Im2col) -> None:
 
 def test_golden_deleted_by_hand(project: Path, im2col: Im2col) -> None:
     (project / f"goldens/{RELU}.wgsl").unlink()
-    assert moved(im2col) == {f"{RELU}.wgsl": causes.GOLDEN}
+    assert moved(im2col) == {f"{RELU}.wgsl": causes.DELETED}
+
+
+def test_file_that_no_variant_owns(project: Path, im2col: Im2col) -> None:
+    (project / "goldens/old.wgsl").write_text("")
+    assert moved(im2col) == {"old.wgsl": causes.ADDED}
 
 
 def test_both_edited(project: Path, im2col: Im2col) -> None:
@@ -109,8 +114,10 @@ def test_golden_edited_by_hand_into_what_is_rendered(project: Path, im2col: Im2c
         replace(project / f"goldens/{name}.wgsl", "return max(v, 0.0)", "return max(0.0, v)")
     code, out, _ = im2col("check-goldens")
     assert code == 1
-    assert f"{causes.GOLDEN}: */relu\n" in out
+    assert f"{causes.ACCEPTED}: */relu\n" in out
     assert f"{len(GOLDEN_MATRIX)} match" in out
+    assert "gravest change: hash\n" in out
+    assert "undoes" not in im2col("check-goldens", "--update").out
 
 
 def test_matrix_grew(project: Path, im2col: Im2col, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,6 +154,19 @@ def test_record_that_im2col_writes_differently(
 def test_manifest_edited_by_hand(project: Path, im2col: Im2col, git: Git) -> None:
     replace(project / "goldens/manifest.json", '"kind": 1,', '"kind": 77,')
     assert moved(im2col) == {"manifest.json": causes.MANIFEST}
+
+
+@pytest.mark.parametrize("old", ['"variants": [', '{"variant"'])
+def test_manifest_damaged_by_hand(old: str, project: Path, im2col: Im2col, git: Git) -> None:
+    path = project / "goldens/manifest.json"
+    path.write_text(path.read_text().replace(old, "", 1))
+    assert moved(im2col) == {"manifest.json": causes.MANIFEST}
+    assert "invalid  goldens/manifest.json: not JSON, at line " in im2col("check-goldens").out
+
+
+def test_manifest_deleted(project: Path, im2col: Im2col, git: Git) -> None:
+    (project / "goldens/manifest.json").unlink()
+    assert moved(im2col) == {"manifest.json": causes.DELETED}
 
 
 def test_hash_edited_by_hand(project: Path, im2col: Im2col, git: Git) -> None:

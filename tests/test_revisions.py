@@ -1,5 +1,6 @@
 """Files as they were: read from git, which strangers' names must not steer."""
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -87,3 +88,34 @@ def test_what_is_no_golden_is_an_error(repository: Path, data: bytes, why: str) 
     commit(repository)
     with pytest.raises(FolderError, match=why):
         revisions.read(repository, "HEAD", "b")
+
+
+def test_environment_of_a_hook_is_not_heeded(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GIT_DIR", str(repository / "nowhere"))
+    monkeypatch.setenv("GIT_TRACE", "1")
+    assert revisions.read(repository, "HEAD~1", "a") == "old\n"
+
+
+def test_exclusion_is_no_revision(repository: Path) -> None:
+    with pytest.raises(UsageError, match="no revision"):
+        revisions.read(repository, "^HEAD", "a")
+
+
+def test_contents_that_are_not_here_are_no_absence(repository: Path) -> None:
+    """As in a clone that has only a part: the file was there."""
+    name = git(repository, "rev-parse", "HEAD~1:texts/a")
+    (repository.parent / f".git/objects/{name[:2]}/{name[2:]}").unlink()
+    with pytest.raises(FolderError, match="git has its name, and not its contents"):
+        revisions.read(repository, "HEAD~1", "a")
+
+
+def test_repository_among_the_files_of_a_checkout_is_not_asked(repository: Path) -> None:
+    """A branch could bring one whose revisions say what it likes."""
+    for name in ("HEAD", "objects", "refs", "config"):
+        source, target = repository.parent / ".git" / name, repository / name
+        shutil.copytree(source, target) if source.is_dir() else shutil.copy(source, target)
+    git(repository.parent, "config", "--file", str(repository / "config"), "core.bare", "true")
+    with pytest.raises(FolderError, match=r"cannot (ask git|read)"):
+        revisions.read(repository, "HEAD~1", "a")
