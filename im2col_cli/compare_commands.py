@@ -56,7 +56,7 @@ def diff(
             *pair, context, beside=side_by_side, terminal=options.wants_colour()
         )
         if options.is_terminal():
-            click.echo_via_pager(text)
+            options.paged(text)
         else:
             options.out(text)
     return int(pair[0].text != pair[1].text)

@@ -252,7 +252,7 @@ def _out_wgsl(texts: "dict[Variant, str]") -> None:
     if options.is_terminal():
         from im2col_cli import screen
 
-        click.echo_via_pager(screen.highlighted(text) if options.wants_colour() else text)
+        options.paged(screen.highlighted(text) if options.wants_colour() else text)
     else:
         options.out(text.encode())
 

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 from im2col_cli import hunks, manifest
 from im2col_cli.folders import Folders
-from im2col_cli.golden import MATCH, STATUSES, Outcome, Update
+from im2col_cli.golden import CHANGED, MATCH, STATUSES, Outcome, Update
 from im2col_cli.screen import visible
 from im2col_cli.variant import Variant
 
@@ -169,7 +169,10 @@ def _check_github(outcomes: Sequence[Outcome], review: "Review | None", folders:
             message = f"changed like {first.variant}"
             sharing.setdefault(place.path, _annotation(place, message, folders))
     annotations = dict(leading)
+    follows = len(leading) > 0  # of a golden's change, its new hash
     for outcome in outcomes:
+        if follows and outcome.path == manifest.FILE and outcome.status == CHANGED:
+            continue
         if outcome.status != MATCH and outcome.path not in sharing:
             place = hunks.Place(outcome.path, outcome.path, 1)
             message = _sentence(outcome, folders)

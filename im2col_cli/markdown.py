@@ -8,8 +8,7 @@ from html import escape
 from im2col_cli import manifest
 from im2col_cli.folders import Folders
 from im2col_cli.golden import MATCH, Outcome
-from im2col_cli.matrix import as_patterns
-from im2col_cli.report import clipped, heading, some, summary, which
+from im2col_cli.report import clipped, heading, named, summary, which
 from im2col_cli.review import Part, Review
 from im2col_cli.screen import visible
 from im2col_cli.words import counted
@@ -46,7 +45,6 @@ def _since(since: Review) -> str:
 
 
 def _review(review: Review, folders: Folders, most_lines: int) -> Iterator[str]:
-    names = [outcome.variant.name for outcome in review.outcomes if outcome.variant]
     if review.gravest:
         yield f"Gravest change: **{_text(review.gravest.words)}**"
         yield ""
@@ -55,7 +53,7 @@ def _review(review: Review, folders: Folders, most_lines: int) -> Iterator[str]:
             (
                 _code(impact.source.within(folders.templates)),
                 f"{len(impact.variants)} of {review.judged}",
-                _code(some(as_patterns(impact.variants, names))),
+                _code(named(impact.variants)),
             )
             for impact in review.impacts
         ]
@@ -64,7 +62,7 @@ def _review(review: Review, folders: Folders, most_lines: int) -> Iterator[str]:
         yield ""
     if review.causes:
         rows = [
-            (cause, str(len(paths)), _code(which(paths, names)))
+            (cause, str(len(paths)), _code(which(paths)))
             for cause, paths in review.by_cause.items()
         ]
         yield from _table(("which side moved", "goldens", "which"), rows)
@@ -74,13 +72,13 @@ def _review(review: Review, folders: Folders, most_lines: int) -> Iterator[str]:
             yield "More differences are not shown; `im2col check-goldens` shows them."
             yield ""
             break
-        yield from _folded(part, names, folders, left)
+        yield from _folded(part, folders, left)
         left -= len(part.group.lines)
     yield from _unseen(review, folders)
 
 
-def _folded(part: Part, names: Sequence[str], folders: Folders, most: int) -> Iterator[str]:
-    yield f"<details><summary>{_html(part.words)}: {_html(heading(part, names, folders))}</summary>"
+def _folded(part: Part, folders: Folders, most: int) -> Iterator[str]:
+    yield f"<details><summary>{_html(part.words)}: {_html(heading(part, folders))}</summary>"
     yield ""
     lines = [clipped(visible(line)) for line in part.group.lines[:most]]
     longest = max((len(run) for line in lines for run in re.findall("`+", line)), default=0)

@@ -103,6 +103,12 @@ def wants_colour() -> bool:
     return is_terminal() and not os.environ.get("NO_COLOR")
 
 
+def paged(text: str) -> None:
+    """Shows the text in the reader's pager, which leaves it alone where the screen has room."""
+    os.environ.setdefault("LESS", "-FRX")
+    click.echo_via_pager(text)
+
+
 def out(document: str | bytes) -> bool:
     """Writes to standard output, and tells whether anyone reads on.
 

@@ -1,7 +1,7 @@
 """What people read of variants and goldens: tables, diffs, summaries; every function a text."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from im2col_cli import manifest, screen
@@ -19,7 +19,7 @@ from im2col_cli.golden import (
     removed,
     written,
 )
-from im2col_cli.matrix import as_patterns
+from im2col_cli.matrix import GOLDEN_MATRIX, as_patterns
 from im2col_cli.variant import Variant
 from im2col_cli.words import counted
 
@@ -57,7 +57,7 @@ def check(
     counts = summary(outcomes, folders, patterns)
     if review is None:
         return counts
-    next_step = _next_step(outcomes, review.parts, folders, patterns, accept)
+    next_step = _next_step(outcomes, review, folders, patterns, accept)
     return reviewed(review, folders, style) + counts + next_step
 
 
@@ -67,8 +67,9 @@ def since(review: "Review", revision: str, folders: Folders, style: Style) -> st
     counts = ", ".join(
         f"{judged[status]} {name}" for status, name in review.names.items() if judged[status]
     )
-    line = f"since {screen.visible(revision)}: {counts or 'no golden changed'}"
-    return reviewed(review, folders, style) + f"{line}\n\n"
+    line = f"since {revision}: {counts or 'no golden changed'}"
+    heading = screen.styled([(line, "bold")], terminal=style.terminal)
+    return heading + reviewed(review, folders, style) + "\n"
 
 
 def reviewed(review: "Review", folders: Folders, style: Style) -> str:
@@ -127,7 +128,6 @@ def table(texts: Mapping[Variant, str], *, terminal: bool) -> str:
 
 
 def _diff_lines(review: "Review", folders: Folders, most_lines: int) -> Iterator[tuple[str, str]]:
-    names = [outcome.variant.name for outcome in review.outcomes if outcome.variant]
     left = most_lines
     hidden = 0
     for part in review.parts:
@@ -136,7 +136,7 @@ def _diff_lines(review: "Review", folders: Folders, most_lines: int) -> Iterator
         hidden += len(part.group.lines) - len(seen)
         if not seen:
             continue
-        yield f"{heading(part, names, folders)}; {part.words}", "bold"
+        yield f"{heading(part, folders)}; {part.words}", "bold"
         for line in seen:
             yield clipped(line), _STYLES.get(line[0], "")
         yield "", ""
@@ -148,14 +148,14 @@ def _diff_lines(review: "Review", folders: Folders, most_lines: int) -> Iterator
         yield "", ""
 
 
-def heading(part: "Part", names: Sequence[str], folders: Folders) -> str:
+def heading(part: "Part", folders: Folders) -> str:
     """Where equal hunks stand: golden and line, variants, template line."""
     places = part.group.places
     variants = {place.variant for place in places}
     first = places[0]
     place = f"{folders.goldens / first.path}:{first.line}"
     if len(variants) > 1:
-        place += f", in {len(variants)} variants: {some(as_patterns(variants, names))}"
+        place += f", in {len(variants)} variants: {named(variants)}"
     elif first.path == manifest.FILE:
         place += f", {first.variant}"
     return place + (f" from {part.source.within(folders.templates)}" if part.source else "")
@@ -168,7 +168,6 @@ def _review_lines(
 
     `undoing` goes on where that was a hand.
     """
-    names = [outcome.variant.name for outcome in review.outcomes if outcome.variant]
     if review.gravest:
         yield f"gravest change: {review.gravest.words}", "bold"
     for impact in review.impacts[:_MOST_LISTED]:
@@ -179,18 +178,24 @@ def _review_lines(
     if review.identical:
         yield f"{counted(review.identical, 'variant')} identical", ""
     for cause, paths in review.by_cause.items():
-        told = which(paths, names)
+        told = which(paths)
         if paths[0] in review.by_hand:
             yield f"{cause}{undoing}: {told}", "yellow"
         else:
             yield f"{cause}: {told}", ""
 
 
-def which(paths: Sequence[str], names: Sequence[str]) -> str:
-    """Few patterns for the paths of goldens, given the names of all; other paths as they are."""
-    variants = {path.removesuffix(".wgsl") for path in paths} & {*names}
-    others = [path for path in paths if path.removesuffix(".wgsl") not in variants]
-    return some([*as_patterns(variants, names), *others])
+def which(paths: Sequence[str]) -> str:
+    """Few patterns for the paths of goldens; other paths as they are."""
+    names = [path.removesuffix(".wgsl") for path in paths if path.endswith(".wgsl")]
+    known = {*names} & {variant.name for variant in GOLDEN_MATRIX}
+    others = [path for path in paths if path.removesuffix(".wgsl") not in known]
+    return ", ".join([named(known)] * bool(known) + [some(others)] * bool(others))
+
+
+def named(names: Iterable[str]) -> str:
+    """Few patterns that mean just these variants among all goldens."""
+    return some(as_patterns(names, [variant.name for variant in GOLDEN_MATRIX]))
 
 
 def some(items: Sequence[str]) -> str:
@@ -243,7 +248,7 @@ def summary(outcomes: Sequence[Outcome], folders: Folders, patterns: Sequence[st
 
 def _next_step(
     outcomes: Sequence[Outcome],
-    parts: Sequence["Part"],
+    review: "Review",
     folders: Folders,
     patterns: Sequence[str],
     accept: Sequence[str],
@@ -259,8 +264,10 @@ def _next_step(
         return "remove by hand what is no golden, then check again\n"
     from shlex import join
 
-    arguments = patterns or _few_patterns(outcomes, parts)
-    return f"accept with: {join([*accept, *arguments])}\n"
+    arguments = patterns or _few_patterns(outcomes, review.parts)
+    undoes = len(review.by_hand) == len(review.causes) > 0
+    what = "undo the edits by hand" if undoes else "accept"
+    return f"{what} with: {join([*accept, *arguments])}\n"
 
 
 def _few_patterns(outcomes: Sequence[Outcome], parts: Sequence["Part"]) -> list[str]:

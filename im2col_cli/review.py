@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from im2col_cli import changes, hunks, manifest
-from im2col_cli.causes import BY_HAND, CAUSES
+from im2col_cli.causes import BY_HAND, CAUSES, GOLDEN
 from im2col_cli.errors import TemplateError
 from im2col_cli.golden import CHANGED, MATCH, MISSING, ORPHAN, Outcome
 from im2col_cli.hunks import Group
@@ -90,7 +90,7 @@ def review(
     }
     parts = [_part(group, found, sources) for group in groups]
     parts.sort(key=lambda part: -changes.KINDS.index(part.kind))
-    return Review(outcomes, parts, _impacts(groups, sources), causes, names)
+    return Review(outcomes, parts, _impacts(groups, sources, causes), causes, names)
 
 
 def _part(
@@ -107,11 +107,14 @@ def _part(
     return Part(group, change.kind, changes.phrase(change), sources.get(first))
 
 
-def _impacts(groups: Iterable[Group], sources: "Mapping[hunks.Place, Source]") -> list[Impact]:
+def _impacts(
+    groups: Iterable[Group], sources: Mapping[hunks.Place, Source], causes: Mapping[str, str]
+) -> list[Impact]:
+    """What each line hits; what a hand did to a golden came from none."""
     hit: dict[Source, dict[str, None]] = {}
     for group in groups:
         for place in group.places:
-            if place in sources:
+            if place in sources and causes.get(place.path) != GOLDEN:
                 hit.setdefault(sources[place], {})[place.variant] = None
     impacts = [Impact(source, list(variants)) for source, variants in hit.items()]
     return sorted(impacts, key=lambda impact: (-len(impact.variants), impact.source))

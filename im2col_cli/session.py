@@ -56,6 +56,7 @@ class Session:
         if changed:
             outcomes = [_since(variant, last.get(variant), text) for variant, text in texts.items()]
             found = review(outcomes, self._folders.templates, names=SINCE)
+            yield f"since {'the goldens' if self._last is None else 'the last save'}:\n"
             yield report.reviewed(found, self._folders, self._style)
         elif self._last is not None:
             yield "no variant renders differently\n"

@@ -77,7 +77,10 @@ def test_template_edited(project: Path, im2col: Im2col) -> None:
 def test_golden_edited_by_hand(project: Path, im2col: Im2col) -> None:
     edit_golden(project)
     assert moved(im2col) == {f"{RELU}.wgsl": causes.GOLDEN}
-    assert f"{causes.GOLDEN}: {RELU}\n" in im2col("check-goldens").out
+    out = im2col("check-goldens").out
+    assert f"{causes.GOLDEN}: {RELU}\n" in out
+    assert "\nundo the edits by hand with: im2col check-goldens --update " in out
+    assert "relu.wgsl.jinja:2 -> " not in out
 
 
 def test_golden_deleted_by_hand(project: Path, im2col: Im2col) -> None:

@@ -412,7 +412,7 @@ def test_the_hook_of_the_document_exists() -> None:
 
 def test_gitlab_keeps_the_report_and_the_page() -> None:
     job = GITLAB["goldens"]
-    made = " ".join(job["script"])
+    made = " ".join(job["script"] + job["after_script"])
     assert f"> {job['artifacts']['reports']['junit']}" in made
     assert [f"-o {path}" in made for path in job["artifacts"]["paths"]] == [True]
     assert job["artifacts"]["when"] == "always"
@@ -420,7 +420,8 @@ def test_gitlab_keeps_the_report_and_the_page() -> None:
 
 
 def test_commands_of_the_document_exist_with_their_options(im2col: Im2col) -> None:
-    lines = [*GITLAB["goldens"]["script"], *"".join(blocks("sh")).splitlines()]
+    job = GITLAB["goldens"]
+    lines = [*job["script"], *job["after_script"], *"".join(blocks("sh")).splitlines()]
     commands = [shlex.split(line, comments=True) for line in lines if line.startswith("im2col ")]
     assert len(commands) == 5
     for _, command, *arguments in commands:
