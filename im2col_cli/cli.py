@@ -3,6 +3,7 @@
 A command imports what it needs when it runs, so that `--help` stays quick.
 """
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -34,10 +35,15 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return _fail(f"{error.name} is not installed", "pip install 'im2col-cli[gpu]'", 3)
     except OSError as error:
         return _fail(f"{error.strerror} ({error.filename or 'standard output'})", _CHECK_PATHS, 3)
+    except (KeyError, ValueError):  # of a shell's variables, where they are no command line
+        if _COMPLETION not in os.environ:
+            raise
+        return 1
     except SystemExit:  # how click leaves when the reader of its help did
         return 0
 
 
+_COMPLETION = "_IM2COL_COMPLETE"
 _CHECK_PATHS = "correct the path or its permissions, then run the command again"
 
 

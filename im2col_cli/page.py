@@ -80,7 +80,9 @@ def base(goldens: Path, revision: str, names: Iterable[str]) -> Base:
     commit = revisions.commit(goldens, revision)
     text = revisions.read(goldens, commit, manifest.FILE) or ""
     records = {
-        name: record for name, record in manifest.records(text).items() if _NAME.fullmatch(name)
+        name: record
+        for name, record in manifest.records(text).items()
+        if _NAME.fullmatch(name) and _is_fit(record)
     }
     found = []
     for name in dict.fromkeys([*names, *records]):
@@ -88,6 +90,16 @@ def base(goldens: Path, revision: str, names: Iterable[str]) -> Base:
         if golden is not None:
             found.append(Golden(records.get(name, {"variant": name}), golden))
     return Base(revision, commit, tuple(found))
+
+
+def _is_fit(record: manifest.Record) -> bool:
+    """Whether the page can hold the record: Python reads more than JSON and UTF-8 can say."""
+    try:
+        # In the page it stands a few levels deep.
+        _json([[[[[[record]]]]]]).encode()
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def document(
@@ -152,7 +164,7 @@ def data(
 
 def _json(value: Any) -> str:
     """JSON that can stand in a <script>: nothing in it ends that, or begins a comment."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.replace("<", r"\u003c")
 
 

@@ -48,7 +48,8 @@ def page(
     if no_measure and (runtime or adapter):
         raise UsageError("--no-measure uses no adapter", "leave out --runtime and --adapter")
     used = folders.locate(templates, goldens)
-    if folders.is_within(output, used.goldens):
+    place = storage.target(output)
+    if folders.is_within(place, used.goldens):
         raise UsageError(
             f"-o names a file in the goldens folder ({output})", "name one somewhere else"
         )
@@ -57,7 +58,9 @@ def page(
     before = pages.base(used.goldens, base, names) if base is not None else None
     figures = _figures(used.templates, runtime, adapter, no_measure)
     text = pages.document(texts, figures, before, _run())
-    storage.replace_all(output.parent, {output.name: text})
+    storage.make_folder(place.parent)
+    with storage.locked(place.parent):
+        storage.replace(place, text)
     options.say(figures.note)
     options.out(f"{output} written: {len(texts)} goldens, {len(text.encode()) / 1024:,.0f} KiB\n")
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from im2col_cli import cases, parity
 from im2col_cli.errors import ResultError
 from im2col_cli.matrix import GOLDEN_MATRIX
+from im2col_cli.screen import visible
 from im2col_cli.variant import Variant
 
 PASSED, FAILED, SKIPPED, NOT_RUN = STATUSES = ("passed", "failed", "skipped", "not run")
@@ -43,7 +44,8 @@ class Outcome(NamedTuple):
 
 
 class Result(NamedTuple):
-    """One run in one browser. The texts are fit for a table in Markdown."""
+    """One run in one browser. The texts are fit for a table in Markdown; `adapter` is empty where
+    there was none."""
 
     fingerprint: str
     date: str
@@ -55,11 +57,14 @@ class Result(NamedTuple):
 
 def read(path: Path) -> Result:
     """The result that the file holds. Raises ResultError where it is not of that form."""
+    name = visible(str(path))
     try:
+        if path.exists() and not path.is_file():
+            raise ResultError(f"cannot read the result ({name}): it is not a regular file", _HOW)
         with path.open("rb") as file:
             data = file.read(_MOST_BYTES + 1)
     except OSError as error:
-        raise ResultError(f"cannot read the result ({path}): {error.strerror}") from None
+        raise ResultError(f"cannot read the result ({name}): {error.strerror}") from None
     try:
         if len(data) > _MOST_BYTES:
             raise _UnfitError(f"it has over {_MOST_BYTES} bytes")
@@ -69,25 +74,26 @@ def read(path: Path) -> Result:
             raise _UnfitError("it is no JSON") from None
         return _result(document)
     except _UnfitError as error:
-        raise ResultError(f"no result of the page ({path}): {error}", _HOW) from None
+        raise ResultError(f"no result of the page ({name}): {error}", _HOW) from None
 
 
 def check(path: Path, result: Result, fingerprint: str) -> None:
     """Raises ResultError where the result is not a whole run of the goldens of the fingerprint, or
     contradicts itself."""
+    name = visible(str(path))
     if result.fingerprint != fingerprint:
         raise ResultError(
-            f"a result of other goldens ({path}): it ran {result.fingerprint[:12]}, the templates"
+            f"a result of other goldens ({name}): it ran {result.fingerprint[:12]}, the templates"
             f" here render {fingerprint[:12]}",
             "record it at the revision of its page, or run a new page: im2col page",
         )
     why = _contradiction(result)
     if why:
-        raise ResultError(f"the result is not to be trusted ({path}): {why}", _HOW)
+        raise ResultError(f"the result is not to be trusted ({name}): {why}", _HOW)
     halted = [outcome for outcome in result.outcomes if outcome.status == NOT_RUN]
     if halted:
         raise ResultError(
-            f"the run did not end ({path}): {len(halted)} of {len(result.outcomes)} goldens were"
+            f"the run did not end ({name}): {len(halted)} of {len(result.outcomes)} goldens were"
             f" not run, {halted[0].reason or 'no reason is given'}",
             "run all of them on that adapter, and record that",
         )
@@ -111,6 +117,8 @@ def _contradiction(result: Result) -> str:
     for outcome in result.outcomes:
         if names[outcome.variant] > 1:
             return f"{outcome.variant} is there {names[outcome.variant]} times"
+        if outcome.status in (PASSED, FAILED) and not result.adapter:
+            return f"{outcome.variant} {outcome.status}, but there was no adapter"
         why = _broken_rule(outcome, variants[outcome.variant], result.features)
         if why:
             return f"{outcome.variant} {outcome.status}, but {why}"
@@ -205,9 +213,9 @@ def _worst(value: Any, where: str) -> parity.Error | None:
 
 
 def _adapter(value: Any, where: str) -> str:
-    """The adapter's name: how it describes itself, or else what it is."""
+    """The adapter's name: how it describes itself, or else what it is. Empty for none."""
     if value is None:
-        return "no adapter"
+        return ""
     names = ("vendor", "architecture", "device", "description")
     fields = _object(value, where, dict.fromkeys(names, _text))
     whole = " ".join(fields[name] for name in names[:3])

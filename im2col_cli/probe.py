@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from im2col_cli import gpu
@@ -48,8 +49,14 @@ def adapters(runtime: str) -> list[Adapter] | Trouble:
     if isinstance(answer, dict):
         return Trouble(**answer)
     return [Adapter(**fields) for fields in answer] or Trouble(
-        "no adapter: no driver offers one", _HOW_TO_GET[runtime]
+        "no adapter: no driver offers one", _how_to_get(runtime)
     )
+
+
+def _how_to_get(runtime: str) -> str:
+    if runtime == "dawn" and Path(_SWIFTSHADER).exists():
+        return f"SwiftShader is here: {_WITH_SWIFTSHADER}"
+    return _HOW_TO_GET[runtime]
 
 
 def tell(runtime: str) -> None:
@@ -72,11 +79,13 @@ _START = (
     " sys.path[:] = {path!r}; {call}"
 )
 
+_SWIFTSHADER = "/usr/lib/chromium/vk_swiftshader_icd.json"
+_WITH_SWIFTSHADER = f"run im2col with VK_DRIVER_FILES={_SWIFTSHADER}"
+
 _HOW_TO_GET = {
     "wgpu": gpu.HOW_TO_GET,
     # It refuses the lavapipe of Debian 12.
-    "dawn": "SwiftShader runs on any CPU: install Debian's chromium, and run im2col with"
-    " VK_DRIVER_FILES=/usr/lib/chromium/vk_swiftshader_icd.json",
+    "dawn": f"SwiftShader runs on any CPU: install Debian's chromium, and {_WITH_SWIFTSHADER}",
 }
 
 _ANOTHER = "reinstall it (pip install 'im2col-cli[gpu]'), or try another driver"

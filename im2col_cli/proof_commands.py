@@ -215,14 +215,17 @@ def record(result: Path, table: Path, templates: Path | None) -> int:
     from im2col_cli import record as records
     from im2col_cli.matrix import GOLDEN_MATRIX
     from im2col_cli.render import render
+    from im2col_cli.screen import visible
 
     where = folders.existing(folders.locate(templates, None).templates, "templates")
+    records.read(table)
     found = page_result.read(result)
     page_result.check(result, found, manifest.fingerprint(render(GOLDEN_MATRIX, where)))
     rows = records.page_rows(found)
     records.write(table, rows)
     for row in rows:
-        options.say(f"{table}: {row.adapter}, {row.type}: {row.variants} variants pass")
+        name = visible(str(table))
+        options.say(f"{name}: {row.adapter}, {row.type}: {row.variants} variants pass")
     return 0
 
 

@@ -2,6 +2,7 @@
 type. A new run refreshes its row; all other text stays.
 """
 
+import math
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,6 +14,7 @@ from im2col_cli.gpu import compiler
 from im2col_cli.page_result import PASSED, SKIPPED, Result
 from im2col_cli.parity import Error
 from im2col_cli.parity_report import Findings
+from im2col_cli.screen import visible
 from im2col_cli.variant import ELEMENT_TYPES, parse
 
 _INTRODUCTION = """\
@@ -27,6 +29,12 @@ rendered. Worst errors are in ULP of the element type, and as a share of what is
 remains are right.
 
 """
+
+
+_MOST_BYTES = 1 << 20
+
+# An error in ULP, or a share, has decimals below that.
+_LARGE = 1e6
 
 
 class Row(NamedTuple):
@@ -90,42 +98,64 @@ def page_rows(result: Result) -> list[Row]:
 def read(path: Path) -> tuple[list[str], int]:
     """The lines of the file, or of a new one, and the number of the table's first row in them.
 
-    Raises FolderError where the file cannot be read, or has no such table.
+    Lines are split at newlines alone: those of a file with CRLF keep the CR.
+
+    Raises FolderError where the file cannot be read or made, or has no such table.
     """
+    name = visible(str(path))
+    place = storage.target(path)
+    if not place.parent.is_dir():
+        raise FolderError(
+            f"no such folder ({visible(str(place.parent))})", "make it, or correct it"
+        )
     try:
-        text = (
-            path.read_text("utf-8")
-            if path.exists()
-            else f"{_INTRODUCTION}{_HEADING.line}\n{_RULE}\n"
-        )
-    except (OSError, UnicodeDecodeError) as error:
-        why = "not UTF-8" if isinstance(error, UnicodeDecodeError) else error.strerror
-        raise FolderError(
-            f"cannot read the record ({path}): {why}",
-            "name another file, or one that is not there yet",
-        ) from None
+        text = _text(place)
+    except FileNotFoundError:
+        text = f"{_INTRODUCTION}{_HEADING.line}\n{_RULE}\n"
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise FolderError(f"cannot read the record ({name}): {why}", _ANOTHER) from None
     lines = text.split("\n")
-    if _HEADING.line not in lines or _RULE not in lines:
+    plain = [line.removesuffix("\r") for line in lines]
+    if _HEADING.line not in plain or _RULE not in plain:
         raise FolderError(
-            f"no table of adapters ({path}): it has no heading `{_HEADING.line}`",
-            "name another file, or one that is not there yet",
+            f"no table of adapters ({name}): it has no heading `{_HEADING.line}`", _ANOTHER
         )
-    return lines, lines.index(_RULE) + 1
+    return lines, plain.index(_RULE) + 1
+
+
+def _text(path: Path) -> str:
+    with path.open("rb") as file:
+        data = file.read(_MOST_BYTES + 1)
+    if len(data) > _MOST_BYTES:
+        raise ValueError(f"it has over {_MOST_BYTES} bytes")
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise ValueError("not UTF-8") from None
+
+
+_ANOTHER = "name another file, or one that is not there yet"
 
 
 def write(path: Path, new: Iterable[Row]) -> None:
-    """Puts the rows into the table of the file, in place of rows with the same keys.
+    """Puts the rows into the table of the file, in place of rows with the same keys. Other writers
+    wait meanwhile.
 
     Raises FolderError where the file cannot be read or written, or has no such table.
     """
-    lines, first = read(path)
-    last = first
-    while last < len(lines) and lines[last].startswith("|"):
-        last += 1
-    table = {_key(line): line for line in lines[first:last]}
-    table.update((_key(row.line), row.line) for row in new)
-    lines[first:last] = sorted(table.values())
-    storage.replace_all(path.parent, {path.name: "\n".join(lines)})
+    place = storage.target(path)
+    with storage.locked(place.parent):
+        lines, first = read(path)
+        last = first
+        while last < len(lines) and lines[last].startswith("|"):
+            last += 1
+        end = "\r" if lines[first - 1].endswith("\r") else ""
+        table = {_key(line): line.removesuffix("\r") for line in lines[first:last]}
+        table.update((_key(row.line), row.line) for row in new)
+        rest = lines[last:] or [""]
+        lines[first:] = [*(line + end for line in sorted(table.values())), *rest]
+        storage.replace(place, "\n".join(lines))
 
 
 def _key(line: str) -> tuple[str, ...]:
@@ -158,5 +188,10 @@ def _worst(errors: list[Error]) -> str:
     """The largest error in ULP, and the largest share of what is allowed there."""
     if not errors:
         return "-"
-    share = max(error.ulp / error.bound for error in errors)
-    return f"{max(error.ulp for error in errors):.2f}, {share:.0%}"
+    percent = 100 * max(error.ulp / error.bound for error in errors)
+    share = f"{_short(percent, 0)}%" if math.isfinite(percent) else "-"
+    return f"{_short(max(error.ulp for error in errors), 2)}, {share}"
+
+
+def _short(value: float, decimals: int) -> str:
+    return f"{value:.{decimals}f}" if value < _LARGE else f"{value:.3g}"

@@ -4,12 +4,15 @@ Every path is relative to the folder, with forward slashes. A file that is writt
 whole, old or new, also when the process is killed.
 """
 
+import hashlib
 import os
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from im2col_cli.errors import FolderError
+from im2col_cli.screen import visible
 
 _MOST_ENTRIES = 20_000
 
@@ -53,6 +56,25 @@ def _kind(entry: os.DirEntry[str]) -> str:
     return FILE if entry.is_file(follow_symlinks=False) else "not a regular file"
 
 
+def target(path: Path) -> Path:
+    """The file that a write to the path replaces or makes; of a link, what it leads to.
+
+    Raises FolderError where something is there that is not a regular file: a device, say.
+    """
+    try:
+        is_regular = stat.S_ISREG(path.stat().st_mode)
+    except FileNotFoundError:
+        is_regular = True
+    except OSError as error:
+        raise _unusable("cannot write", path, error) from None
+    if not is_regular:
+        raise FolderError(
+            f"cannot write ({visible(str(path))}): it is not a regular file",
+            "name another file, or one that is not there yet",
+        )
+    return Path(os.path.realpath(path)) if path.is_symlink() else path
+
+
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Only one update at a time: a second one waits here. The lock ends with the process."""
@@ -70,6 +92,33 @@ def locked(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
+
+
+def replace(path: Path, text: str) -> None:
+    """Writes one `target`, which keeps its mode; only for who has its folder `locked`.
+
+    Its temporary file has a name of its own, so that the next write removes what a killed one left.
+
+    Raises FolderError, naming the path.
+    """
+    name = hashlib.sha256(os.fsencode(path.name)).hexdigest()[:16]
+    temporary = path.parent / _TEMPORARY.format(name)
+    with _worded("cannot replace", path):
+        temporary.unlink(missing_ok=True)
+        try:
+            _write(temporary, text.encode())
+            with suppress(FileNotFoundError):
+                temporary.chmod(stat.S_IMODE(path.stat().st_mode))
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+
+
+def make_folder(folder: Path) -> None:
+    """Makes the folder and its parents, where they are missing. Raises FolderError."""
+    with _worded("cannot create", folder):
+        folder.mkdir(parents=True, exist_ok=True)
 
 
 def replace_all(
@@ -156,7 +205,8 @@ def _worded(what: str, path: Path) -> Iterator[None]:
 
 
 def _unusable(what: str, path: Path, error: OSError) -> FolderError:
-    return FolderError(f"{what} ({path}): {(error.strerror or str(error)).lower()}", _RETRY)
+    why = (error.strerror or str(error)).lower()
+    return FolderError(f"{what} ({visible(str(path))}): {why}", _RETRY)
 
 
 _RETRY = "every file there is whole, old or new; correct that and run the command again"

@@ -174,3 +174,20 @@ printf '%s\\n' "${COMPREPLY[@]}"
         "f16-vec4-n32x64-bias/quick_gelu",
         "f16-vec4-n32x64-bias/quick_gelu_unit",
     ]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize(
+    "odd", [{"COMP_CWORD": "abc"}, {"COMP_CWORD": ""}, {"COMP_WORDS": None}, {"COMP_CWORD": None}]
+)
+def test_odd_variables_of_a_shell_end_quietly(shell: str, odd: dict[str, str | None]) -> None:
+    given = {**completing(shell, "im2col render", 1), **odd}
+    done = subprocess.run(
+        [sys.executable, "-m", "im2col_cli"],
+        env={name: value for name, value in given.items() if value is not None},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stderr == ""
+    assert done.returncode in (0, 1)

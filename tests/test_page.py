@@ -322,3 +322,25 @@ def test_errors_are_measured_and_say_where(
     assert document.count(where) == 2
     assert document.count(" 0 results outside the bound.") == 2
     assert document.count(">exact</text>") == 1
+
+
+@pytest.mark.parametrize(
+    "spoilt",
+    [r'"x": "\ud800"', r'"\udfff": 1', '"x": NaN', '"x": -Infinity', '"x": 1e999'],
+)
+def test_records_of_the_base_that_no_page_can_hold_are_dropped(
+    im2col: Im2col, project: Path, spoilt: str
+) -> None:
+    git(project, "init", "--quiet")
+    path = project / "goldens" / "manifest.json"
+    own = f'{{"variant": "{CLIP.name}"'
+    text = path.read_text()
+    assert own in text
+    path.write_text(text.replace(own, f"{own}, {spoilt}"))
+    commit(project)
+    result = im2col("page", "--base", "HEAD", "--no-measure")
+    assert result.code == 0, result.err
+    data = embedded((project / "im2col.html").read_text())
+    kept = {golden["record"]["variant"]: golden["record"] for golden in data["base"]["goldens"]}
+    assert kept[CLIP.name] == {"variant": CLIP.name}
+    assert all(len(record) > 1 for name, record in kept.items() if name != CLIP.name)

@@ -343,7 +343,9 @@ def test_goldens_in_f16_run_where_the_adapter_has_it(opened: Visit) -> None:
     data = page_data(names, {wrong: changed("sum + load_bias(n)", "sum")})
     with opened(data) as page:
         bridge(page, device)
-        assert ran(page).startswith("3 passed, 1 failed, 0 skipped, 0 not run. Worst error: ")
+        assert ran(page).startswith(
+            "3 passed, 1 failed, 0 skipped, 0 not run. Closest to its bound: "
+        )
         first, *others = rows(page)
     assert first[1] == wrong
     assert "values wrong, in 3x3, stride-2, 3x5-pads, and 10 more of 14 cases" in first[5]

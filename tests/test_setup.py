@@ -349,3 +349,14 @@ def test_the_remedy_for_dawn_helps(project: Path) -> None:
 
 def test_drivers_stay_out_of_the_process() -> None:
     assert modules_after("doctor", "--format", "json") & {"wgpu", "wgpudawn", "numpy"} == set()
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_the_remedy_for_dawn_installs_nothing_that_is_there(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, is_there: bool
+) -> None:
+    if is_there:
+        (tmp_path / "icd.json").touch()
+    monkeypatch.setattr(probe, "_SWIFTSHADER", str(tmp_path / "icd.json"))
+    assert ("install" in probe._how_to_get("dawn")) is not is_there
+    assert "VK_DRIVER_FILES=" in probe._how_to_get("dawn")

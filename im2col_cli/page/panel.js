@@ -104,14 +104,15 @@ Im2colRunner.mount = (() => {
   const gravestFirst = (a, b) =>
     ORDER.indexOf(a.status) - ORDER.indexOf(b.status) || shareOf(b) - shareOf(a) || 0;
 
-  /** Counts, the worst error, and each reason why goldens were left out, once. */
+  /** Counts, the error that is closest to its bound, and each reason why goldens were left out, once. */
   function summary({ counts, variants }) {
     const parts = Object.entries(counts).map(([status, count]) => `${count} ${status}`);
     const lines = [`${parts.join(", ")}.`];
-    const { worst } = [...variants].sort(gravestFirst).find((row) => row.worst) ?? {};
-    if (worst) {
-      const allowed = worst.bound < LEAST_BOUND ? "where none is" : `of ${short(worst.bound)}`;
-      lines.push(`Worst error: ${short(worst.ulp)} ULP, ${allowed} allowed.`);
+    const closest = [...variants].sort(gravestFirst).find((row) => row.worst);
+    if (closest) {
+      const { ulp, bound } = closest.worst;
+      const ulps = bound < LEAST_BOUND ? short(ulp) : `${short(ulp)} of ${short(bound)}`;
+      lines.push(`Closest to its bound: ${ulps} ULP (${percent(shareOf(closest))}).`);
     }
     for (const [status, title] of [["not run", "Not run"], ["skipped", "Skipped"]]) {
       const left = variants.filter((row) => row.status === status);
