@@ -107,9 +107,10 @@ def document(
     figures: Figures,
     base: Base | None = None,
     run: Mapping[str, Any] | None = None,
+    warning: str = "",
 ) -> str:
     """The page of the rendered goldens. `run` is what the part that runs them needs to know; None
-    leaves that part out."""
+    leaves that part out. `warning` comes first, if there is one."""
     scripts, styles = ([_part(name) for name in names] for names in (_SCRIPTS, _STYLES))
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -123,6 +124,7 @@ def document(
         fingerprint=manifest.fingerprint(texts),
         base=base,
         figures=figures,
+        warning=warning,
         data=_json(data(texts, base, run)),
         scripts=scripts,
     )

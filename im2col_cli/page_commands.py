@@ -9,7 +9,9 @@ from im2col_cli import options
 from im2col_cli.errors import GpuError, UsageError
 
 if TYPE_CHECKING:
+    from im2col_cli.folders import Folders
     from im2col_cli.page import Figures
+    from im2col_cli.variant import Variant
 
 
 @click.command()
@@ -57,12 +59,31 @@ def page(
     names = [variant.name for variant in texts]
     before = pages.base(used.goldens, base, names) if base is not None else None
     figures = _figures(used.templates, runtime, adapter, no_measure)
-    text = pages.document(texts, figures, before, _run())
+    warning = _warning(texts, used)
+    text = pages.document(texts, figures, before, _run(), warning)
     storage.make_folder(place.parent)
     with storage.locked(place.parent):
         storage.replace(place, text)
     options.say(figures.note)
+    options.say(warning)
     options.out(f"{output} written: {len(texts)} goldens, {len(text.encode()) / 1024:,.0f} KiB\n")
+
+
+def _warning(texts: "dict[Variant, str]", used: "Folders") -> str:
+    """In words, that the page shows what is rendered, where the goldens differ; or nothing."""
+    from im2col_cli import golden
+    from im2col_cli.words import counted
+
+    if not used.goldens.is_dir():
+        return ""
+    outcomes = golden.check(texts, used.templates, used.goldens, whole=True)
+    count = sum(outcome.status != golden.MATCH for outcome in outcomes)
+    if not count:
+        return ""
+    return (
+        f"This is what the templates render. Not equal to it: {counted(count, 'file')} in"
+        f" {used.goldens} (im2col check-goldens says how)."
+    )
 
 
 def _run() -> "dict[str, Any] | None":

@@ -23,7 +23,7 @@ _INTRODUCTION = """\
 Each row was written by `im2col parity --record` on the adapter that it names: variants on all
 cases, and activations over their whole domain, against float64. Where the runtime is a browser,
 someone ran the goldens on the page that `im2col page` makes, and `im2col record` took the row from
-what the page saved. `manifest` is the start of the SHA-256 of the manifest that the templates
+what the page saved. `manifest` is the start of the SHA-256 of the records that the templates
 rendered. Worst errors are in ULP of the element type, and as a share of what is allowed
 (`im2col_cli/parity.py` says what that is): where the terms of an f32 sum cancel, many ULP of what
 remains are right.

@@ -344,3 +344,12 @@ def test_records_of_the_base_that_no_page_can_hold_are_dropped(
     kept = {golden["record"]["variant"]: golden["record"] for golden in data["base"]["goldens"]}
     assert kept[CLIP.name] == {"variant": CLIP.name}
     assert all(len(record) > 1 for name, record in kept.items() if name != CLIP.name)
+
+
+def test_goldens_that_are_not_what_is_shown_are_told_of(project: Path, im2col: Im2col) -> None:
+    assert "Not equal" not in im2col("page", "--no-measure").err
+    path = project / "goldens/f16-vec4-n32x64/relu.wgsl"
+    path.write_text(path.read_text().replace("Relu: max", "Relu, max"))
+    told = "Not equal to it: 1 file in goldens (im2col check-goldens says how)."
+    assert told in im2col("page", "--no-measure").err
+    assert told in (project / "im2col.html").read_text()
