@@ -17,6 +17,7 @@ from im2col_cli.values import (
     common,
     converted,
     joined,
+    limits,
     number,
     operated,
     top,
@@ -53,7 +54,7 @@ class World(Protocol):
 
     def answer(self, question: Question) -> Any: ...
     def judge(self, seen: Seen) -> Iterable[tuple[str, str]]: ...
-    def spend(self) -> None: ...
+    def spend(self, steps: int = 1) -> None: ...
 
 
 class Evaluator:
@@ -149,9 +150,12 @@ class Evaluator:
         type_ = _literal_type(node.text)
         if type_.name not in ABSTRACT:
             self.see(node.at, "literal", node.text, type_)
+        exact = literals.number(node.text)
+        if type_.name in INTEGERS:
+            fits = exact <= limits(type_)[1]
+            return number(type_, int(exact)) if fits else top(type_, uniform=True)
         try:
-            exact = literals.number(node.text)
-            return number(type_, int(exact) if type_.name in INTEGERS else float(exact))
+            return number(type_, float(exact))
         except OverflowError:
             return number(type_, inf)
 

@@ -40,6 +40,9 @@ from im2col_cli.values import (
     within,
 )
 
+# A statement may go through all names in scope; so many take as long as a step.
+_NAMES_A_STEP = 32
+
 
 class Entry(NamedTuple):
     """A function, or the value of a declaration, gone through once.
@@ -143,7 +146,7 @@ class _Frame(Evaluator):
                 self.scope[name] = outer[name]
 
     def _statement(self, node: Statement) -> bool:
-        self._world.spend()
+        self._world.spend(1 + len(self.scope) // _NAMES_A_STEP)
         return _STATEMENTS[type(node)](self, node)
 
     def _block(self, node: Block) -> bool:

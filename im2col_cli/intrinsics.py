@@ -148,7 +148,7 @@ def _between(low: float, high: float) -> Callable[..., Range]:
 
 def _power(base: Value, exponent: Value) -> Range:
     corners = [
-        _at(lambda y, x=x: x**y, y, inf)  # type: ignore[misc]
+        _at(lambda y, x=x: float(x) ** y, y, inf)  # type: ignore[misc]
         for x in (max(base.low, 0.0), base.high)
         for y in (exponent.low, exponent.high)
         if x > 0 or y > 0

@@ -5,6 +5,7 @@ line; where it stands on lines of its own, on the next line.
 """
 
 import re
+from bisect import bisect
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,9 +23,12 @@ from im2col_cli.words import nearest
 # What no comment can allow: a shader that cannot be read, and such a comment.
 UNREADABLE, SILENCE = "unreadable", "silence"
 
-_COMMENT = re.compile(r"\{#[-+]?(.*?)[-+]?#\}", re.DOTALL)
-_ABOUT_LINT = re.compile(r"\s*lint\b")
-_ALLOW = re.compile(r"\s*lint:\s*allow\s+([^\s:]+)\s*:\s*(\S.*?)\s*", re.DOTALL)
+# Longer than any rule's.
+_LONGEST_NAME = 40
+
+# In a comment, from its sign for white space on; of the reason, its first word will do.
+_ABOUT_LINT = re.compile(r"[-+]?\s*lint\b")
+_ALLOW = re.compile(r"[-+]?\s*lint:\s*allow\s+([^\s:]+)\s*:\W*\w")
 
 
 class Silence(NamedTuple):
@@ -33,6 +37,15 @@ class Silence(NamedTuple):
     source: Source
     rule: str
     target: Source
+
+
+class _Comment(NamedTuple):
+    """What stands between its marks, its lines, and whether nothing else is on them."""
+
+    text: str
+    first: int
+    last: int
+    alone: bool
 
 
 class Fault(NamedTuple):
@@ -122,27 +135,40 @@ def _sources(texts: Mapping[Variant, str], templates: Path) -> dict[Variant, lis
 
 def _silences(file: str, text: str) -> Iterator[Silence | Fault]:
     """What the comments of a template say to the lint, the last one first."""
-    lines = text.split("\n")
+    lines = [line.strip() for line in text.split("\n")]
     targets: dict[int, int] = {}
-    for comment in reversed([*_COMMENT.finditer(text)]):
-        if not _ABOUT_LINT.match(comment[1]):
+    for comment in reversed([*_comments(text)]):
+        if not _ABOUT_LINT.match(comment.text):
             continue
-        first = text.count("\n", 0, comment.start()) + 1
-        last = text.count("\n", 0, comment.end()) + 1
-        before = text[text.rfind("\n", 0, comment.start()) + 1 : comment.start()]
-        after = text[comment.end() :].partition("\n")[0]
-        target = last
-        if not (before + after).strip():
-            target = targets[first] = targets.get(last + 1, last + 1)
-        source = Source(file, first)
-        about = lines[target - 1].strip() if target <= len(lines) else ""
-        allow = _ALLOW.fullmatch(comment[1])
+        target = comment.last
+        if comment.alone:
+            target = targets[comment.first] = targets.get(comment.last + 1, comment.last + 1)
+        source = Source(file, comment.first)
+        about = lines[target - 1] if target <= len(lines) else ""
+        allow = _ALLOW.match(comment.text)
         if not allow:
             yield Fault(source, "it is not of the form {# lint: allow RULE: reason #}")
         elif allow[1] not in lint_rules.NAMES:
-            near = nearest(allow[1], lint_rules.NAMES)
-            yield Fault(source, f"there is no rule {allow[1]!r}{near and f'; {near}'}")
+            rule = allow[1][:_LONGEST_NAME]
+            near = nearest(rule, lint_rules.NAMES)
+            yield Fault(source, f"there is no rule {rule!r}{near and f'; {near}'}")
         elif not about or about.startswith(("{%", "//")):
             yield Fault(source, "it stands before no line of WGSL")
         else:
             yield Silence(source, allow[1], Source(file, target))
+
+
+def _comments(text: str) -> Iterator[_Comment]:
+    """In one pass, as templates may be long and made of comments."""
+    breaks = [place for place, char in enumerate(text) if char == "\n"]
+    # Where the text of each line begins and ends, white space aside.
+    edges = []
+    for start, end in zip([0, *(place + 1 for place in breaks)], [*breaks, len(text)], strict=True):
+        line = text[start:end]
+        edges.append((end - len(line.lstrip()), start + len(line.rstrip())))
+    end = 0
+    while (start := text.find("{#", end)) >= 0 and (closing := text.find("#}", start + 2)) >= 0:
+        end = closing + 2
+        first, last = bisect(breaks, start), bisect(breaks, closing)
+        alone = edges[first][0] == start and edges[last][1] == end
+        yield _Comment(text[start + 2 : closing], first + 1, last + 1, alone)

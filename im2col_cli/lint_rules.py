@@ -71,7 +71,8 @@ def _power(values: tuple[Value, ...]) -> str:
     if base.low <= 0:
         return "it has no value for a base of 0 and below"
     logarithms = [1024.0 if isinf(x) else log2(x) for x in (base.low, base.high)]
-    largest = max(x * y for x in logarithms for y in (exponent.low, exponent.high) if x)
+    products = (x * y for x in logarithms for y in (exponent.low, exponent.high) if x)
+    largest = max(products, default=0)
     return "it overflows above 2^128" if largest >= 128 else ""
 
 

@@ -1,8 +1,8 @@
 """Literals of WGSL: the number that a type makes of one, and its distance from known constants."""
 
 import struct
-from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 from math import e, inf, isinf, log, pi, sqrt
 from typing import NamedTuple
 
@@ -15,8 +15,9 @@ _FARTHEST_BITS = 16 - 23
 
 _FEWEST_DIGITS = 3
 
-# Exponents that no type has.
-_HUGE = 10_000
+# Exponents and digits that no type has, f64 included.
+_HUGE = 4_000
+_MOST_DIGITS_READ = 1_200
 
 # The erf of Abramowitz and Stegun, 7.1.26 and 7.1.28, signs aside; and what activations are made
 # of. Their literals are polynomial coefficients mostly, which nobody knows by heart.
@@ -32,6 +33,7 @@ CONSTANTS = {
     "e": e,
     "ln 2": log(2),
     "1 / ln 2": 1 / log(2),
+    "the coefficient of gelu's tanh form": 0.044715,
     **{
         f"{name} of erf (A&S {form})": number
         for form, coefficients in {
@@ -65,22 +67,27 @@ class Near(NamedTuple):
     better: str
 
 
+@lru_cache(maxsize=4096)
 def number(text: str) -> Fraction:
-    """The exact value of a literal of WGSL; its suffix aside."""
-    digits = body(text)
-    if digits[:2].lower() != "0x":
-        value = Decimal(digits)
-        return Fraction(value if abs(value.adjusted()) < _HUGE else _beyond(value.adjusted()))
-    significand, _, exponent = digits[2:].lower().partition("p")
+    """The value of a literal of WGSL, its suffix aside: exact, but for digits that no type holds.
+
+    Powers that no type holds become others that none does: theirs would take all memory.
+    """
+    is_hex = text[:2].lower() == "0x"
+    base, mark = (16, "p") if is_hex else (10, "e")
+    significand, _, exponent = body(text).lower().removeprefix("0x").partition(mark)
     whole, _, part = significand.partition(".")
-    scale = int(exponent or 0)
-    power = Fraction(2) ** scale if abs(scale) < _HUGE else _beyond(scale)
-    return Fraction(int(whole + part or "0", 16), 16 ** len(part)) * power
+    digits = (whole + part).lstrip("0")
+    kept = digits[:_MOST_DIGITS_READ]
+    shift = len(digits) - len(kept) - len(part)
+    scale = (4 * shift if is_hex else shift) + _exponent(exponent)
+    power = Fraction(2 if is_hex else 10) ** min(max(scale, -_HUGE), _HUGE)
+    return int(kept or "0", base) * power
 
 
-def _beyond(exponent: int) -> Fraction:
-    """What is as good as that power, for any type: its digits would take all memory."""
-    return Fraction(10) ** (_HUGE if exponent > 0 else -_HUGE)
+def _exponent(text: str) -> int:
+    size = int(text.lstrip("+-0")[:9] or "0")
+    return -size if text.startswith("-") else size
 
 
 def body(text: str) -> str:

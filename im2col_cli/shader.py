@@ -27,8 +27,12 @@ _MOST_BOUND = 128 << 20
 # More in one dimension than any device takes.
 _MOST_INVOCATIONS = 1 << 16
 
-_MOST_TEXT = 1 << 18
-_MOST_STEPS = 300_000
+# Ours have some 6,000 characters and take some 2,000 steps; this much is gone through in seconds.
+_MOST_TEXT = 1 << 16
+_MOST_STEPS = 30_000
+
+# Declarations are read in their columns, after so many blanks.
+_FARTHEST_COLUMN = 200
 
 _STAGES = ("compute", "fragment", "vertex")
 
@@ -136,8 +140,8 @@ class _Module:
     def judge(self, seen: Seen) -> Iterable[tuple[str, str]]:
         return self._reader.judge(seen)
 
-    def spend(self) -> None:
-        self._steps += 1
+    def spend(self, steps: int = 1) -> None:
+        self._steps += steps
         if self._steps > _MOST_STEPS:
             raise SyntaxProblem(f"over {_MOST_STEPS} steps do not come to an end of it", At(1, 1))
 
@@ -250,11 +254,11 @@ def _declarations(text: str) -> Iterator[tuple[int, Declaration]]:
 
 def _parts(text: str) -> Iterator[tuple[int, str]]:
     """The declarations as texts, without comments, and in their columns."""
-    if "/*" in text:
+    code = _COMMENT.sub("", text)
+    if "/*" in text or max(map(len, code.split("\n"))) > _FARTHEST_COLUMN:
         yield 0, text
         return
-    code = _COMMENT.sub("", text)
-    depth = start = 0
+    depth = start = line = counted = 0
     for match in [*_BRACE_OR_END.finditer(code), None]:
         if match and match[0] == "{":
             depth += 1
@@ -268,7 +272,9 @@ def _parts(text: str) -> Iterator[tuple[int, str]]:
         first = end - len(part)
         if part:
             column = first - (code.rfind("\n", 0, first) + 1)
-            yield code.count("\n", 0, first), " " * column + part
+            line += code.count("\n", counted, first)
+            counted = first
+            yield line, " " * column + part
         start, depth = end, 0
 
 

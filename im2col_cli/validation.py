@@ -131,10 +131,13 @@ def hazards(linted: Linted, texts: Mapping[Variant, str], templates: Path) -> li
     """What the lint found, the most widespread first, then what is wrong with silences."""
     said = [(LINT, variant, found) for variant, all_ in linted.found.items() for found in all_]
     findings = sorted(_grouped(said, texts, templates), key=_urgency)
+    lines = {
+        file: (templates / file).read_text(encoding="utf-8").split("\n")
+        for file in {fault.source.file for fault in linted.faults}
+    }
     for fault in linted.faults:
         message = f"{SILENCE}: {fault.message}"
-        lines = (templates / fault.source.file).read_text(encoding="utf-8").split("\n")
-        code = lines[fault.source.line - 1]
+        code = lines[fault.source.file][fault.source.line - 1]
         findings.append(Finding(LINT, HAZARD, message, fault.source, code, message, []))
     return findings
 

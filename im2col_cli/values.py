@@ -31,6 +31,9 @@ _LIMITS: dict[str, tuple[float, float]] = {
     "bool": (0, 1),
 }
 
+# The bits of the widest integer; WGSL shifts none as far.
+_WIDEST = 64
+
 Range = tuple[float, float]
 
 
@@ -212,7 +215,7 @@ def _bound(operator: str, a: Value, b: Value) -> Bound | None:
         return bounds.added(left, bounds.constant(-int(b.low)))
     if right is None:
         return None
-    if operator == "<<" and b.low == b.high:
+    if operator == "<<" and b.low == b.high and 0 <= b.low < _WIDEST:
         return bounds.multiplied(left, bounds.constant(2 ** int(b.low)))
     joining = {"+": bounds.added, "*": bounds.multiplied}.get(operator)
     return joining(left, right) if joining else None

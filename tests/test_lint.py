@@ -3,6 +3,7 @@
 import json
 import random
 import re
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 
 from im2col_cli import lint_rules
 from im2col_cli.cursor import SyntaxProblem
-from im2col_cli.lint import lint
+from im2col_cli.lint import _silences, lint
 from im2col_cli.lint_rules import RULES, Rule
 from im2col_cli.matrix import GOLDEN_MATRIX
 from im2col_cli.render import render
@@ -200,6 +201,9 @@ CLEAN = [
     "_ = v * 3.1415927 + 3.14159265 + 1.0 / 3.0 + 2.5 * 4 + 0x1p-3 + 1e30 + 0.1;",
     "_ = v * 3.1; _ = v + 0.8; _ = v * 1.4142135; _ = 16777216.0 * v;",
     "_ = 4294967295u; _ = -2147483647;",
+    "_ = 1 << 4000000000; _ = 1 << 9000000000000; _ = i << 64u; _ = 1 << -5;",
+    "_ = pow(9223372036854775807, 9223372036854775807); _ = pow(1.0, v);",
+    f"_ = v + 1{'0' * 5000}e-5000 + 0.{'0' * 5000}1e5000; _ = v * 0.044715;",
     "_ = f16(0.1) + 0.1h; let h: f16 = 0.5; _ = vec2<f16>(0.5) * 2;",
     # f16 and uniforms
     "y[i] = f16(uniforms.alpha); _ = f16(v) * f16(uniforms.alpha); _ = v * uniforms.alpha;",
@@ -260,6 +264,13 @@ FOUND = [
     ("near-constant", "_ = v * (2.0 * 0.797884);"),
     ("near-constant", "const A = 1.061405; _ = A;"),
     ("near-constant", "_ = v * 0.254829;"),
+    ("near-constant", "_ = v * 0.044717;"),
+    # literals that no type holds, and shifts that WGSL has none of
+    ("literal-round-trip", "_ = v + 1e9999999999999999999;"),
+    ("literal-round-trip", f"_ = v + 0x1p{'9' * 4301};"),
+    ("literal-round-trip", f"_ = i + 0x{'f' * 20_000}u;"),
+    ("literal-round-trip", f"_ = i + {'9' * 20_000}u;"),
+    ("literal-round-trip", f"_ = i + {'9' * 20_000} + 0xFu;"),
     ("untyped-f16-literal", "_ = max(f16(v), 0.0);"),
     ("untyped-f16-literal", "var a = f16(v); a *= 2.0;"),
     ("untyped-f16-literal", "y[i] = 0.5;"),
@@ -406,6 +417,19 @@ def test_damaged_goldens_are_judged_or_told(index: int, chance: random.Random) -
             + "fn g0(a: f32) { f(a); }\n",
             "",
         ),
+        (
+            "fn f(v: f32) {" + "var a = 1.0;" * 20 + "if (v > 1.0) { }" * 900 + "}",
+            "",
+        ),
+        (
+            "fn f(v: f32) {"
+            + "".join(f"var a{n} = 1.0;" for n in range(1200))
+            + "if (v > 1.0) { }" * 900
+            + "}",
+            "steps do not come to an end",
+        ),
+        ("fn g() {}\nfn f() { g(" + "1," * 100_000 + "); }", "characters are too many"),
+        (";" * 50_000 + "const a = 1;" * 1_000, ""),
         ("fn f() { f(); }\nfn g() { h(); }\nfn h() { g(); }\n", ""),
         ("const a = b; const b = a; alias T = U; alias U = T; var<private> t: T;", ""),
     ],
@@ -475,6 +499,30 @@ def test_a_bad_silence_is_told_and_silences_nothing(
     )
     assert silence["message"].startswith(message)
     assert silence["places"] == []
+
+
+@pytest.mark.parametrize(
+    ("comments", "count"),
+    [
+        ("{% raw %}// " + "{#" * 100_000 + "{% endraw %}", 0),
+        ("{#lint#}\n" * 20_000, 20_000),
+        ("{#lint#}" * 20_000, 20_000),
+        ("{# lint: allow x: a" + " " * 200_000 + "b #}", 1),
+        ("{# lint: allow " + "x" * 200_000 + ": a #}", 1),
+    ],
+    ids=("open", "lines", "one-line", "blanks", "name"),
+)
+def test_comments_are_read_in_one_pass(comments: str, count: int) -> None:
+    begun = time.process_time()
+    assert len([*_silences("relu", comments)]) == count
+    assert time.process_time() - begun < 5
+
+
+def test_many_bad_silences_are_told_soon(im2col: Im2col, edit: Edit) -> None:
+    edit(RELU, "    return", "{#lint#}\n" * 2_000 + "    return")
+    begun = time.process_time()
+    assert len(hazards(im2col, "relu")) == 2_000
+    assert time.process_time() - begun < 10
 
 
 def test_a_needless_silence_is_told_of_a_whole_matrix(im2col: Im2col, edit: Edit) -> None:
