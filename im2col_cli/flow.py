@@ -270,7 +270,8 @@ class _Frame(Evaluator):
         condition = self.value(node.condition) if node.condition else top(BOOL, uniform=True)
         self._exits.append(exits)
         self.control = outer and condition.uniform and not exits.apart
-        self.in_loop = was_in_loop or bool(condition.source)
+        # A loop without a condition ends within; as long as sizes say, for all that is known here.
+        self.in_loop = was_in_loop or bool(condition.source) or node.condition is None
         if node.condition:
             self.refine(node.condition, truth=True)
         ends = [self.scope] if self._body(node.body) else []

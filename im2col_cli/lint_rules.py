@@ -103,7 +103,8 @@ def _clamp_bounds(seen: Seen) -> str:
 def _literal_round_trip(seen: Seen) -> str:
     text, type_ = seen.name, seen.type.name
     if type_ in INTEGERS:
-        least = {"u32": 2**32, "i32": 2**31}.get(type_, 2**63)
+        # i32 has -2^31, and the sign is no part of the literal.
+        least = {"u32": 2**32, "i32": 2**31 + 1}.get(type_, 2**63)
         return (
             f"{_short(text)} is out of range of {type_}" if literals.number(text) >= least else ""
         )

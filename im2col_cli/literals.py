@@ -15,6 +15,9 @@ _FARTHEST_BITS = 16 - 23
 
 _FEWEST_DIGITS = 3
 
+# Compilers refuse a decimal above these, also one that is nearest to them.
+_LARGEST = {"f16": 65504.0, "f32": 3.4028234663852886e38}
+
 # Exponents and digits that no type has, f64 included.
 _HUGE = 4_000
 _MOST_DIGITS_READ = 1_200
@@ -115,7 +118,7 @@ def shortest(value: float, type_name: str) -> str:
     """The decimal of fewest digits that the type reads as that value."""
     for digits in range(1, _MOST_DIGITS):
         text = f"{value:.{digits}g}"
-        if rounded(float(text), type_name) == value:
+        if rounded(float(text), type_name) == value and abs(float(text)) <= _LARGEST[type_name]:
             return text
     return f"{value:.{_MOST_DIGITS}g}"
 
@@ -127,7 +130,7 @@ def survives(text: str, type_name: str) -> bool:
     """
     exact = number(text)
     value = rounded(exact, type_name)
-    if isinf(value):
+    if isinf(value) or abs(exact) > _LARGEST[type_name]:
         return False
     if exact in (Fraction(value), Fraction(shortest(value, type_name))):
         return True

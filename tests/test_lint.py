@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from im2col_cli import lint_rules
+from im2col_cli import lint_rules, literals
 from im2col_cli.cursor import SyntaxProblem
 from im2col_cli.lint import _silences, lint
 from im2col_cli.lint_rules import RULES, Rule
@@ -286,6 +286,10 @@ FOUND = [
     (
         "division-in-loop",
         "let n = uniforms.im2col_n * 2u; var j = 9u; while (j < uniforms.k_tiles) { j /= n; }",
+    ),
+    (
+        "division-in-loop",
+        "var j = 0u; loop { if (j >= uniforms.k_tiles) { break; } j += j % uniforms.im2col_n; }",
     ),
     ("divergent-barrier", "if (v > 0.0) { workgroupBarrier(); }"),
     ("divergent-barrier", "if (v > 0.0) { return; } workgroupBarrier();"),
@@ -679,3 +683,9 @@ def test_validate_lints_where_no_compiler_is(
     assert code == 3
     assert "hazard (lint): unbounded-argument" in out
     assert "1 variant: not compiled, 1 hazard\nlint: 0 of 1 variant clean" in out
+
+
+def test_advice_on_the_largest_number_is_one_that_compilers_take() -> None:
+    assert literals.shortest(3.4028234663852886e38, "f32") == "3.402823466e+38"
+    assert not literals.survives("3.4028235e38", "f32")
+    assert literals.survives("3.402823466e+38", "f32")
