@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 # struct's format of a number and of its bits, and the bits of the significand.
 _FORMATS = {"f16": ("<e", "<H", 10), "f32": ("<f", "<I", 23)}
-_MOST_DIGITS = 9
+_MOST_DIGITS = 17
 
 # As far from a constant as that, a literal is a try at it: 0.8 % whatever the type.
 _FARTHEST_BITS = 16 - 23
