@@ -227,8 +227,9 @@ def _approve(
     say(report.plan(reviewed, used))
     if max_changed is not None:
         guard.limit(outcomes, max_changed)
-    if told := guard.compiled(outcomes, used):
-        say(f"{told}\n")
+    for told in (guard.compiled(outcomes, used), guard.linted(outcomes, used)):
+        if told:
+            say(f"{told}\n")
 
 
 _CI_REASON = (

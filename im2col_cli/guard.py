@@ -7,7 +7,8 @@ from im2col_cli.compilers import Absent
 from im2col_cli.errors import Im2colError, TemplateError
 from im2col_cli.folders import Folders
 from im2col_cli.golden import Outcome
-from im2col_cli.lint import NOT_LINTED
+from im2col_cli.lint import NOT_LINTED, lint
+from im2col_cli.variant import Variant
 from im2col_cli.words import counted
 
 _NOTHING_WRITTEN = "nothing was written"
@@ -31,16 +32,32 @@ def limit(outcomes: Sequence[Outcome], most: int) -> None:
         )
 
 
+def linted(outcomes: Sequence[Outcome], folders: Folders) -> str:
+    """Says in a sentence what the lint finds in what an update would write; "" if nothing."""
+    found = lint(_texts(outcomes), folders.templates, whole=False)
+    if found.clean == len(found.found):
+        return ""
+    rules = {hazard.message.partition(":")[0] for row in found.found.values() for hazard in row}
+    return (
+        f"lint: hazards in {len(found.found) - found.clean} of {len(found.found)}:"
+        f" {', '.join(sorted(rules))} (im2col lint says where)"
+    )
+
+
+def _texts(outcomes: Sequence[Outcome]) -> dict[Variant, str]:
+    return {
+        outcome.variant: outcome.rendered
+        for outcome in outcomes
+        if outcome.variant and outcome.rendered and outcome.status != golden.MATCH
+    }
+
+
 def compiled(outcomes: Sequence[Outcome], folders: Folders) -> str:
     """Says in a sentence that Tint accepts what an update would write, or that it is not here.
 
     Raises TemplateError where Tint refuses any of it.
     """
-    texts = {
-        outcome.variant: outcome.rendered
-        for outcome in outcomes
-        if outcome.variant and outcome.rendered and outcome.status != golden.MATCH
-    }
+    texts = _texts(outcomes)
     if not texts:
         return ""
     results = compilers.compile_all(["tint"], texts)

@@ -10,7 +10,7 @@ from im2col_cli.compilers import Absent
 from im2col_cli.errors import Im2colError
 from im2col_cli.folders import Folders, existing
 from im2col_cli.golden import CHANGED, MATCH, MISSING, Outcome
-from im2col_cli.lint import NOT_LINTED
+from im2col_cli.lint import lint
 from im2col_cli.render import render
 from im2col_cli.review import SINCE, review
 from im2col_cli.variant import Variant
@@ -94,7 +94,12 @@ class Session:
         with screen.progress("compiling", len(texts) * len(self._compilers)) as advance:
             results = compilers.compile_all(self._compilers, texts, advance)
         found = validation.judge(
-            results, NOT_LINTED, texts, self._folders.templates, strict=False, complete=False
+            results,
+            lint(texts, self._folders.templates, whole=False),
+            texts,
+            self._folders.templates,
+            strict=False,
+            complete=False,
         )
         self._compilers = [done.compiler for done in results if not isinstance(done, Absent)]
         self._refused = {

@@ -96,9 +96,10 @@ def _no_switches(monkeypatch: pytest.MonkeyPatch) -> None:
 def _updates_do_not_compile(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Tint takes a process and a second for each update; tests marked `compiles` have it."""
+    """Tint and the lint take a second for each update; tests marked `compiles` have them."""
     if not request.node.get_closest_marker("compiles"):
         monkeypatch.setattr(guard, "compiled", lambda *given: "")
+        monkeypatch.setattr(guard, "linted", lambda *given: "")
 
 
 @pytest.fixture

@@ -137,6 +137,14 @@ def test_what_tint_accepts_is_written_and_said(project: Path, im2col: Im2col) ->
 
 
 @pytest.mark.compiles
+def test_hazards_are_written_and_said(project: Path, im2col: Im2col) -> None:
+    edit(project, "max(v, 0.0)", "1.0 / (1.0 + exp(-v))")
+    code, out, _ = im2col("check-goldens", "--update")
+    assert code == 0
+    assert "lint: hazards in 2 of 2: unbounded-argument (im2col lint says where)\n" in out
+
+
+@pytest.mark.compiles
 def test_without_tint_it_is_said(
     project: Path, im2col: Im2col, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -285,8 +285,9 @@ def test_what_changed_is_compiled_and_what_was_refused_again() -> None:
     out = said(watching, GELU)
     assert "error (tint): unresolved call target 'clampp'" in out
     assert "tint accepts 1 of 2\n" in out
+    assert "near-constant" in out
     edit(CLIP, "clampp(v, lower)", "min(max(v, lower), upper)")
-    assert "tint accepts 1 of 1\n" in said(watching, CLIP)
+    assert "tint accepts 2 of 2\n" in said(watching, CLIP)
     edit(GELU, "0.7071 ", "0.70710678 ")
     assert "tint accepts 1 of 1\n" in said(watching, GELU)
 
