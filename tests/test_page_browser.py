@@ -153,6 +153,7 @@ def test_filters_widen_within_an_axis_and_narrow_across(browser: "Browser", path
         expected = [n for n in NAMES if n.endswith("/clip") and "vec2" not in n and "bias" not in n]
         assert listed(shown) == expected
         shown.get_by_role("button", name="Clear").click()
+        shown.locator("#list a").nth(len(NAMES) - 1).wait_for()
         assert listed(shown) == NAMES
 
 
