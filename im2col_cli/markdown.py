@@ -1,11 +1,9 @@
 """The check in Markdown, for the summary of a pull request, with the differences folded."""
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from im2col_cli import manifest
 from im2col_cli.folders import Folders
 from im2col_cli.golden import MATCH, Outcome
 from im2col_cli.report import clipped, heading, named, summary, which
@@ -39,9 +37,7 @@ def check(
 def _since(since: Review) -> str:
     if all(outcome.status == MATCH for outcome in since.outcomes):
         return "no golden changed"
-    judged = Counter(outcome.status for outcome in since.outcomes if outcome.path != manifest.FILE)
-    told = [f"{judged[status]} {name}" for status, name in since.names.items() if judged[status]]
-    return f"{', '.join(told) or 'manifest.json changed'}; {since.identical} identical"
+    return f"{since.counts or 'manifest.json changed'}; {since.identical} identical"
 
 
 def _review(review: Review, folders: Folders, most_lines: int) -> Iterator[str]:

@@ -63,11 +63,7 @@ def check(
 
 def since(review: "Review", revision: str, folders: Folders, style: Style) -> str:
     """What changed since a revision, where `review` is of its goldens against what is rendered."""
-    judged = Counter(o.status for o in review.outcomes if o.path != manifest.FILE)
-    counts = ", ".join(
-        f"{judged[status]} {name}" for status, name in review.names.items() if judged[status]
-    )
-    line = f"since {revision}: {counts or 'no golden changed'}"
+    line = f"since {revision}: {review.counts or 'no golden changed'}"
     heading = screen.styled([(line, "bold")], terminal=style.terminal)
     return heading + reviewed(review, folders, style) + "\n"
 

@@ -1,5 +1,6 @@
 """What a failing check amounts to: each hunk's kind and origin, what it hits, which side moved."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,6 @@ from im2col_cli.errors import TemplateError
 from im2col_cli.golden import CHANGED, MATCH, MISSING, ORPHAN, Outcome
 from im2col_cli.hunks import Group
 from im2col_cli.render import Source, source_lines
-from im2col_cli.variant import Variant
 
 
 class Part(NamedTuple):
@@ -60,6 +60,13 @@ class Review:
         return sum(o.variant is not None and o.status == MATCH for o in self.outcomes)
 
     @property
+    def counts(self) -> str:
+        """How many goldens are what `names` has; "" where nothing differs."""
+        judged = Counter(o.status for o in self.outcomes if o.path != manifest.FILE)
+        told = [f"{judged[status]} {name}" for status, name in self.names.items() if judged[status]]
+        return ", ".join(told)
+
+    @property
     def by_hand(self) -> list[str]:
         """The paths that were edited by hand."""
         return [path for path, cause in self.causes.items() if cause in BY_HAND]
@@ -83,10 +90,11 @@ def review(
     """Reviews the outcomes of a check of what the templates render."""
     groups = hunks.grouped(outcomes)
     sources = _sources(groups, outcomes, templates)
+    firsts = {group.places[0].path for group in groups} - {manifest.FILE}
     found = {
         outcome.path: changes.changes(outcome.golden or "", outcome.rendered or "")
         for outcome in outcomes
-        if outcome.path in {group.places[0].path for group in groups} - {manifest.FILE}
+        if outcome.path in firsts
     }
     parts = [_part(group, found, sources) for group in groups]
     parts.sort(key=lambda part: -changes.KINDS.index(part.kind))
@@ -127,11 +135,7 @@ def _sources(
     variants = {outcome.variant.name: outcome.variant for outcome in outcomes if outcome.variant}
     places = [place for group in groups for place in group.places if place.rendered]
     try:
-        lines = source_lines(dict.fromkeys(_variants(places, variants)), templates)
+        lines = source_lines({variants[place.variant] for place in places}, templates)
     except TemplateError:  # the difference matters more than where it comes from
         return {}
     return {place: lines[variants[place.variant]][place.rendered - 1] for place in places}
-
-
-def _variants(places: Iterable[hunks.Place], by_name: Mapping[str, Variant]) -> Iterable[Variant]:
-    return (by_name[place.variant] for place in places)
