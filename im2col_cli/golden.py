@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -55,7 +55,7 @@ def check(
     entries = storage.scan(goldens)
     owners = {variant.file: variant for variant in rendered}
     outcomes = [
-        _compare(goldens, entries, path, rendered[variant], variant)
+        _compare(goldens, entries, path, _always(rendered[variant]), variant)
         for path, variant in owners.items()
     ]
     outcomes.append(_compare_manifest(rendered, templates, goldens, entries, whole))
@@ -171,18 +171,20 @@ def _compare(
     goldens: Path,
     entries: Mapping[str, str],
     path: str,
-    rendered: str,
+    expect: Callable[[str], str],
     variant: Variant | None = None,
 ) -> Outcome:
+    """`expect` gives the text that belongs there, from the one that is; "" is none to read."""
     obstacle = _obstacle(entries, path)
     if obstacle:
-        return Outcome(path, INVALID, variant, rendered=rendered, reason=obstacle, accepts=False)
+        return Outcome(path, INVALID, variant, rendered=expect(""), reason=obstacle, accepts=False)
     if path not in entries:
-        return Outcome(path, MISSING, variant, rendered=rendered)
+        return Outcome(path, MISSING, variant, rendered=expect(""))
     try:
         golden = _read(goldens / path)
     except ValueError as error:
-        return Outcome(path, INVALID, variant, rendered=rendered, reason=str(error))
+        return Outcome(path, INVALID, variant, rendered=expect(""), reason=str(error))
+    rendered = expect(golden)
     if golden == rendered:
         return Outcome(path, MATCH, variant, golden, rendered)
     conflict = _CONFLICT.search(golden)
@@ -191,6 +193,10 @@ def _compare(
         reason = f"merge-conflict markers, from line {line}"
         return Outcome(path, INVALID, variant, rendered=rendered, reason=reason)
     return Outcome(path, CHANGED, variant, golden, rendered, _invisible(golden, rendered))
+
+
+def _always(text: str) -> Callable[[str], str]:
+    return lambda found: text
 
 
 def _compare_manifest(
@@ -204,18 +210,14 @@ def _compare_manifest(
     if clashes:
         reason = clashes[0] + (f", and {len(clashes) - 1} more like it" if clashes[1:] else "")
         return Outcome(manifest.FILE, INVALID, reason=reason, accepts=False)
-    found = ""
-    if entries.get(manifest.FILE) == storage.FILE:
-        with suppress(ValueError):  # _compare says it
-            found = _read(goldens / manifest.FILE)
-    expected = _expected_manifest(rendered, templates, found, whole)
-    outcome = _compare(goldens, entries, manifest.FILE, expected)
-    fault = manifest.fault(found) if outcome.status == CHANGED else ""
+    expect = partial(_expected_manifest, rendered, templates, whole=whole)
+    outcome = _compare(goldens, entries, manifest.FILE, expect)
+    fault = manifest.fault(outcome.golden or "") if outcome.status == CHANGED else ""
     return replace(outcome, status=INVALID, reason=fault) if fault else outcome
 
 
 def _expected_manifest(
-    rendered: Mapping[Variant, str], templates: Path, found: str, whole: bool
+    rendered: Mapping[Variant, str], templates: Path, found: str, *, whole: bool
 ) -> str:
     """Where only some variants are rendered, the rest of the manifest is as it was found."""
     stated = manifest.origin(found)
