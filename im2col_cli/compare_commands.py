@@ -74,14 +74,7 @@ def diff(
     help="What compiles the variants that changed.",
 )
 @click.option("--no-compile", is_flag=True, help="Compile nothing.")
-@click.option(
-    "--max-diff-lines",
-    metavar="N",
-    type=click.IntRange(min=0),
-    default=60,
-    show_default=True,
-    help="Lines of differences to show at each save.",
-)
+@options.max_diff_lines(60, "Lines of differences to show at each save.")
 def watch(
     patterns: tuple[str, ...],
     templates: Path | None,

@@ -90,14 +90,7 @@ def render(
 @click.option(
     "--base", metavar="REVISION", help="Explain what changed since this git revision, too."
 )
-@click.option(
-    "--max-diff-lines",
-    metavar="N",
-    type=click.IntRange(min=0),
-    default=200,
-    show_default=True,
-    help="Lines of differences to show.",
-)
+@options.max_diff_lines(200, "Lines of differences to show.")
 @options.format_("text", "json", "junit", "github", "markdown")
 def check_goldens(
     patterns: tuple[str, ...],

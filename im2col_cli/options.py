@@ -77,6 +77,17 @@ def format_(*names: str) -> Callable[[_Command], _Command]:
     )
 
 
+def max_diff_lines(default: int, purpose: str) -> Callable[[_Command], _Command]:
+    return click.option(
+        "--max-diff-lines",
+        metavar="N",
+        type=click.IntRange(min=0),
+        default=default,
+        show_default=True,
+        help=purpose,
+    )
+
+
 def runtime(command: _Command) -> _Command:
     return click.option(
         "--runtime", type=click.Choice(["wgpu", "dawn"]), help="wgpu (naga) or dawn (Tint)."

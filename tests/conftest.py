@@ -28,6 +28,9 @@ class Result(NamedTuple):
 
 Im2col = Callable[..., Result]
 
+# Template, what stands in it, what is to stand there.
+Edit = Callable[[str, str, str], None]
+
 
 @cache
 def full_matrix() -> Mapping[Variant, str]:
@@ -113,6 +116,19 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     )
     monkeypatch.chdir(folder)
     return folder
+
+
+@pytest.fixture
+def edit(project: Path) -> Edit:
+    """Replaces what stands once in a template."""
+
+    def replace(file: str, old: str, new: str) -> None:
+        path = project / "templates" / file
+        text = path.read_text()
+        assert text.count(old) == 1
+        path.write_text(text.replace(old, new))
+
+    return replace
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ import json
 import random
 import re
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -21,28 +20,13 @@ from im2col_cli.lint_rules import RULES, Rule
 from im2col_cli.matrix import GOLDEN_MATRIX
 from im2col_cli.render import render
 from im2col_cli.shader import Reader
-from tests.conftest import ROOT, Im2col, full_matrix
-
-Edit = Callable[[str, str, str], None]
+from tests.conftest import ROOT, Edit, Im2col, full_matrix
 
 KERNEL = "im2col_matmul.wgsl.jinja"
 RELU = "activations/relu.wgsl.jinja"
 LOAD_X = "im2col/load_x.wgsl.jinja"
 LOAD_WEIGHT = "im2col/load_weight.wgsl.jinja"
 STORE_Y = "im2col/store_y.wgsl.jinja"
-
-
-@pytest.fixture
-def edit(project: Path) -> Edit:
-    """Replaces what stands once in a template."""
-
-    def replace(file: str, old: str, new: str) -> None:
-        path = project / "templates" / file
-        text = path.read_text()
-        assert text.count(old) == 1
-        path.write_text(text.replace(old, new))
-
-    return replace
 
 
 def rules_of(code: str) -> list[tuple[str, int]]:

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -18,7 +17,7 @@ from im2col_cli.diagnostics import CRASH, ERROR, WARNING, Diagnostic, Message
 from im2col_cli.matrix import GOLDEN_MATRIX
 from im2col_cli.render import render
 from im2col_cli.variant import parse
-from tests.conftest import ROOT, Im2col
+from tests.conftest import ROOT, Edit, Im2col
 
 RELU = parse("f16-vec4-n32x64-bias/relu")
 PLAIN = parse("f32-vec4-n32x64/clip")
@@ -26,8 +25,6 @@ PLAIN = parse("f32-vec4-n32x64/clip")
 KERNEL = "im2col_matmul.wgsl.jinja"
 FUNCTION = "activations/relu.wgsl.jinja"
 BIAS = "im2col/load_bias.wgsl.jinja"
-
-Edit = Callable[[str, str, str], None]
 
 
 @pytest.fixture(scope="session")
@@ -40,19 +37,6 @@ def naga() -> None:
 
 
 needs_naga = pytest.mark.usefixtures("naga")
-
-
-@pytest.fixture
-def edit(project: Path) -> Edit:
-    """Replaces what stands once in a template."""
-
-    def replace(file: str, old: str, new: str) -> None:
-        path = project / "templates" / file
-        text = path.read_text()
-        assert text.count(old) == 1
-        path.write_text(text.replace(old, new))
-
-    return replace
 
 
 def as_json(im2col: Im2col, *arguments: str) -> dict[str, Any]:
