@@ -1,6 +1,5 @@
 """What this im2col is: its version, the folders that serve, the format of its manifest."""
 
-import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -33,8 +32,7 @@ def place(folder: Path) -> str:
     """The folder as people read it, and what is to be known of it."""
     if not folder.is_dir():
         return f"{folder} (not there)"
-    package = os.path.realpath(Path(__file__).parent)
-    inside = Path(os.path.realpath(folder)).is_relative_to(package)
+    inside = folders.is_within(folder, Path(__file__).parent)
     return f"{folder} (in the package)" if inside else str(folder)
 
 

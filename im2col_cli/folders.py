@@ -24,7 +24,7 @@ def locate(templates: Path | None, goldens: Path | None) -> Folders:
     """
     named = {} if templates and goldens else _project_folders()
     used_goldens = goldens or named.get("goldens") or packaged("goldens")
-    in_package = Path(os.path.realpath(used_goldens)).is_relative_to(_PACKAGE)
+    in_package = is_within(used_goldens, _PACKAGE)
     return Folders(
         _from_here(templates or named.get("templates") or packaged("templates")),
         _from_here(used_goldens),

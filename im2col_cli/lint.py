@@ -14,8 +14,7 @@ from typing import NamedTuple
 from im2col_cli import lint_rules
 from im2col_cli.cursor import SyntaxProblem
 from im2col_cli.diagnostics import HAZARD, Diagnostic
-from im2col_cli.errors import TemplateError
-from im2col_cli.render import Source, source_lines
+from im2col_cli.render import Source, traced_lines
 from im2col_cli.shader import Hazard, Reader
 from im2col_cli.variant import Variant
 from im2col_cli.words import nearest
@@ -81,7 +80,8 @@ def lint(texts: Mapping[Variant, str], templates: Path, *, whole: bool) -> Linte
     """
     reader = Reader(lint_rules.judge)
     hazards = {variant: _hazards(reader, text) for variant, text in texts.items()}
-    sources = _sources(texts, templates)
+    # Templates with marks of their own cannot be traced; nothing is allowed then.
+    sources = traced_lines(texts, templates)
     read = [
         found
         for file in sorted({source.file for lines in sources.values() for source in lines})
@@ -124,13 +124,6 @@ def _diagnostic(hazard: Hazard) -> Diagnostic:
     return Diagnostic(
         HAZARD, f"{hazard.rule}: {hazard.message}", hazard.line, hazard.column, detail
     )
-
-
-def _sources(texts: Mapping[Variant, str], templates: Path) -> dict[Variant, list[Source]]:
-    try:
-        return source_lines(texts, templates)
-    except TemplateError:  # templates with marks of their own; nothing is allowed then
-        return {}
 
 
 def _silences(file: str, text: str) -> Iterator[Silence | Fault]:

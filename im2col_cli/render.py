@@ -108,6 +108,14 @@ def source_lines(variants: Iterable[Variant], templates: Path) -> dict[Variant, 
     return sources
 
 
+def traced_lines(variants: Iterable[Variant], templates: Path) -> dict[Variant, list[Source]]:
+    """The same, or nothing where lines cannot be traced: what is said of them matters more."""
+    try:
+        return source_lines(variants, templates)
+    except TemplateError:
+        return {}
+
+
 def _sources(marked: str, sources: Sequence[Source]) -> Iterator[Source]:
     """The source of each line: its first mark, or where there is none the last one before it."""
     last = Source(KERNEL, 1)

@@ -8,10 +8,9 @@ from typing import NamedTuple
 
 from im2col_cli import changes, hunks, manifest
 from im2col_cli.causes import BY_HAND, CAUSES, GOLDEN
-from im2col_cli.errors import TemplateError
 from im2col_cli.golden import CHANGED, MATCH, MISSING, ORPHAN, Outcome
 from im2col_cli.hunks import Group
-from im2col_cli.render import Source, source_lines
+from im2col_cli.render import Source, traced_lines
 
 
 class Part(NamedTuple):
@@ -134,8 +133,7 @@ def _sources(
     """The template line that each place of each hunk came from."""
     variants = {outcome.variant.name: outcome.variant for outcome in outcomes if outcome.variant}
     places = [place for group in groups for place in group.places if place.rendered]
-    try:
-        lines = source_lines({variants[place.variant] for place in places}, templates)
-    except TemplateError:  # the difference matters more than where it comes from
-        return {}
-    return {place: lines[variants[place.variant]][place.rendered - 1] for place in places}
+    lines = traced_lines({variants[place.variant] for place in places}, templates)
+    return {
+        place: lines[variants[place.variant]][place.rendered - 1] for place in places if lines
+    }

@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 from im2col_cli.compilers import Absent, Compiled
 from im2col_cli.diagnostics import ERROR, HAZARD, SEVERITIES, WARNING, Diagnostic
-from im2col_cli.errors import TemplateError
 from im2col_cli.lint import SILENCE, Linted
-from im2col_cli.render import Source, source_lines
+from im2col_cli.render import Source, traced_lines
 from im2col_cli.variant import Variant
 
 LINT = "lint"
@@ -152,7 +151,7 @@ def _said(compiled: Iterable[Compiled]) -> list[_Said]:
 
 
 def _grouped(said: Sequence[_Said], texts: Mapping[Variant, str], templates: Path) -> list[Finding]:
-    sources = _sources({variant for _, variant, _ in said}, templates)
+    sources = traced_lines({variant for _, variant, _ in said}, templates)
     groups: dict[tuple[object, ...], Finding] = {}
     for compiler, variant, diagnostic in said:
         finding = _finding(compiler, diagnostic, texts[variant], sources.get(variant, []))
@@ -181,13 +180,6 @@ def _finding(
 
 def _urgency(finding: Finding) -> tuple[int, int]:
     return SEVERITIES.index(finding.severity), -len(finding.places)
-
-
-def _sources(variants: Iterable[Variant], templates: Path) -> dict[Variant, list[Source]]:
-    try:
-        return source_lines(variants, templates)
-    except TemplateError:  # what the compilers say matters more than where it comes from
-        return {}
 
 
 def _disagreements(compiled: Sequence[Compiled], variants: Iterable[Variant]) -> list[Disagreement]:
