@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 
 from im2col_cli import machine, screen, validation_report
 from im2col_cli.folders import Folders
@@ -86,10 +87,10 @@ def _github(findings: Sequence[Finding], folders: Folders) -> str:
     for finding in findings:
         rule, _, message = finding.message.partition(": ")
         if finding.source:
-            file = (folders.templates / finding.source.file).as_posix()
+            file = folders.templates / finding.source.file
             line = finding.source.line
         else:
-            file, line = finding.places[0].variant.file, finding.places[0].line
+            file, line = Path(finding.places[0].variant.file), finding.places[0].line
         if len(finding.places) > 1:
             message += f"\nin {len({place.variant for place in finding.places})} variants"
         annotations.append(machine.annotation(file, line, f"lint: {rule}", message))

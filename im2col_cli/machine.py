@@ -183,13 +183,14 @@ def _check_github(outcomes: Sequence[Outcome], review: "Review | None", folders:
 
 
 def _annotation(place: hunks.Place, message: str, folders: Folders) -> str:
-    file = _from_checkout(folders.goldens / place.path).as_posix()
+    file = folders.goldens / place.path
     return annotation(file, place.line, f"golden differs: {place.variant}", message)
 
 
-def annotation(file: str, line: int, title: str, message: str) -> str:
+def annotation(file: Path, line: int, title: str, message: str) -> str:
     """An error in a file, as GitHub's workflow command."""
-    where = f"file={_property(file)},line={line},title={_property(title)}"
+    name = _from_checkout(file).as_posix()
+    where = f"file={_property(name)},line={line},title={_property(title)}"
     return f"::error {where}::{_escaped(message)}\n"
 
 

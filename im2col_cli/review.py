@@ -134,6 +134,4 @@ def _sources(
     variants = {outcome.variant.name: outcome.variant for outcome in outcomes if outcome.variant}
     places = [place for group in groups for place in group.places if place.rendered]
     lines = traced_lines({variants[place.variant] for place in places}, templates)
-    return {
-        place: lines[variants[place.variant]][place.rendered - 1] for place in places if lines
-    }
+    return {place: lines[variants[place.variant]][place.rendered - 1] for place in places if lines}

@@ -673,3 +673,14 @@ def test_advice_on_the_largest_number_is_one_that_compilers_take() -> None:
     assert literals.shortest(3.4028234663852886e38, "f32") == "3.402823466e+38"
     assert not literals.survives("3.4028235e38", "f32")
     assert literals.survives("3.402823466e+38", "f32")
+
+
+def test_annotations_are_for_files_of_the_checkout(
+    project: Path, im2col: Im2col, edit: Edit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(project.parent))
+    edit("activations/relu.wgsl.jinja", "max(v, 0.0)", "exp(v)")
+    out = im2col("lint", "relu", "--format", "github").out
+    assert out.startswith(
+        f"::error file={project.name}/templates/activations/relu.wgsl.jinja,line=3"
+    )
