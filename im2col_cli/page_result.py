@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from im2col_cli import cases, parity
+from im2col_cli import cases, parity, storage
 from im2col_cli.errors import ResultError
 from im2col_cli.matrix import GOLDEN_MATRIX
 from im2col_cli.screen import visible
@@ -19,7 +19,6 @@ from im2col_cli.variant import Variant
 
 PASSED, FAILED, SKIPPED, NOT_RUN = STATUSES = ("passed", "failed", "skipped", "not run")
 
-_MOST_BYTES = 1 << 20
 _MOST_ITEMS = 1000
 _MOST_LETTERS = 500
 _MOST_SHOWN = 80
@@ -61,20 +60,22 @@ def read(path: Path) -> Result:
     try:
         if path.exists() and not path.is_file():
             raise ResultError(f"cannot read the result ({name}): it is not a regular file", _HOW)
-        with path.open("rb") as file:
-            data = file.read(_MOST_BYTES + 1)
+        return _result(_document(path))
     except OSError as error:
         raise ResultError(f"cannot read the result ({name}): {error.strerror}") from None
-    try:
-        if len(data) > _MOST_BYTES:
-            raise _UnfitError(f"it has over {_MOST_BYTES} bytes")
-        try:
-            document = json.loads(data)
-        except (ValueError, RecursionError):
-            raise _UnfitError("it is no JSON") from None
-        return _result(document)
     except _UnfitError as error:
         raise ResultError(f"no result of the page ({name}): {error}", _HOW) from None
+
+
+def _document(path: Path) -> Any:
+    try:
+        data = storage.bounded(path)
+    except ValueError as error:
+        raise _UnfitError(str(error)) from None
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        raise _UnfitError("it is no JSON") from None
 
 
 def check(path: Path, result: Result, fingerprint: str) -> None:

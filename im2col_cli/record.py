@@ -31,8 +31,6 @@ remains are right.
 """
 
 
-_MOST_BYTES = 1 << 20
-
 # An error in ULP, or a share, has decimals below that.
 _LARGE = 1e6
 
@@ -125,10 +123,7 @@ def read(path: Path) -> tuple[list[str], int]:
 
 
 def _text(path: Path) -> str:
-    with path.open("rb") as file:
-        data = file.read(_MOST_BYTES + 1)
-    if len(data) > _MOST_BYTES:
-        raise ValueError(f"it has over {_MOST_BYTES} bytes")
+    data = storage.bounded(path)
     try:
         return data.decode()
     except UnicodeDecodeError:

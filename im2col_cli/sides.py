@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from im2col_cli import revisions
+from im2col_cli import revisions, storage
 from im2col_cli.errors import FolderError, UsageError
 from im2col_cli.folders import Folders, existing
 from im2col_cli.matrix import select
@@ -11,7 +11,6 @@ from im2col_cli.render import render
 from im2col_cli.variant import Variant
 
 _SUFFIX = ".wgsl"
-_MOST_BYTES = 1 << 20
 
 
 class Side(NamedTuple):
@@ -81,11 +80,7 @@ def _read(path: Path) -> str:
     try:
         if path.exists() and not path.is_file():
             raise ValueError("not a file")
-        with path.open("rb") as file:
-            data = file.read(_MOST_BYTES + 1)
-        if len(data) > _MOST_BYTES:
-            raise ValueError(f"it has over {_MOST_BYTES} bytes")
-        return data.decode()
+        return storage.bounded(path).decode()
     except UnicodeDecodeError as error:
         why = f"not UTF-8, at byte {error.start}"
     except ValueError as error:

@@ -15,6 +15,7 @@ from im2col_cli.errors import FolderError
 from im2col_cli.screen import visible
 
 _MOST_ENTRIES = 20_000
+_MOST_BYTES = 1 << 20
 
 # Ends like a golden, so that the next whole update removes what a killed one has left.
 _TEMPORARY = ".im2col-{}.wgsl"
@@ -54,6 +55,15 @@ def _kind(entry: os.DirEntry[str]) -> str:
     if entry.is_dir(follow_symlinks=False):
         return FOLDER
     return FILE if entry.is_file(follow_symlinks=False) else "not a regular file"
+
+
+def bounded(path: Path) -> bytes:
+    """The bytes of a file that someone names. Raises OSError, and ValueError for too many."""
+    with path.open("rb") as file:
+        data = file.read(_MOST_BYTES + 1)
+    if len(data) > _MOST_BYTES:
+        raise ValueError(f"it has over {_MOST_BYTES} bytes")
+    return data
 
 
 def target(path: Path) -> Path:
