@@ -24,6 +24,20 @@ TENSOR_SIZES: dict[str, Monomial] = {
     "y": ("batch", "im2col_n", "output_h", "output_w"),
 }
 
+# The constants of pipelines that are sizes, and the most that others can be: a workgroup has no
+# more invocations.
+CONSTANT_SIZES = {
+    "SRC_H": "src_h",
+    "SRC_W": "src_w",
+    "CHANNEL_I": "channel_i",
+    "CHANNEL_O": "im2col_n",
+    "KERNEL_H": "kernel_h",
+    "KERNEL_W": "kernel_w",
+    "OUTPUT_H": "output_h",
+    "OUTPUT_W": "output_w",
+}
+MOST = {"K_SPLIT": 256}
+
 _PRODUCTS: dict[str, Monomial] = {
     "im2col_m": ("output_h", "output_w"),
     "im2col_k": ("channel_i", "kernel_h", "kernel_w"),

@@ -159,7 +159,9 @@ class _Module:
         if declaration.kind == "const":
             return value
         if declaration.kind == "override":
-            return top(value.type, uniform=True)
+            # One value is a default, which the host may replace; others follow from constants.
+            is_derived = declaration.value is not None and value.low < value.high
+            return value if is_derived else _constant(name, value.type)
         is_uniform = "uniform" in declaration.spaces
         is_read = "storage" in declaration.spaces and {"read_write", "write"}.isdisjoint(
             declaration.spaces
@@ -239,6 +241,17 @@ class _Module:
         if isinstance(declaration, Declare):
             return flow.evaluate(declaration, self)
         return flow.go_through(declaration, arguments, self, control=control, in_loop=in_loop)
+
+
+def _constant(name: str, type_: Type) -> Value:
+    """A constant of the pipeline: any value, but for what is known of a convolution's."""
+    value = top(type_, uniform=True)
+    size = bounds.CONSTANT_SIZES.get(name)
+    if type_ != Type("u32"):
+        return value
+    if size:
+        return value._replace(low=1, bound=bounds.size(size), exact=True)
+    return value._replace(high=min(value.high, bounds.MOST.get(name, value.high)))
 
 
 def _declarations(text: str) -> Iterator[tuple[int, Declaration]]:

@@ -44,7 +44,10 @@ _LONGEST_CHAIN = 100
 _IN_TEMPLATES = BINDING["+"]
 
 # What is followed by a template list where a value may stand; elsewhere < compares.
-_TEMPLATED = re.compile(r"vec[234]|mat[234]x[234]|array|ptr|atomic|bitcast|texture_\w+")
+_TEMPLATED = re.compile(
+    r"vec[234]|mat[234]x[234]|array|ptr|atomic|bitcast|texture_\w+|subgroup_matrix_\w+"
+    r"|subgroupMatrix\w+"
+)
 
 _DIRECTIVES = ("enable", "requires", "diagnostic")
 
