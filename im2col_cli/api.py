@@ -1,20 +1,20 @@
 """The kernel on NumPy arrays: `conv2d`, and `Conv2d`, which packs its weight once for many runs."""
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
 
-from im2col_cli import folders, selection
+from im2col_cli import folders, packing, selection, tables
 from im2col_cli.activation import ACTIVATIONS
 from im2col_cli.conv import Convolution
 from im2col_cli.errors import ShapeError, UsageError
-from im2col_cli.gpu import Device, open_device
-from im2col_cli.kernel import Array, Kernel, compile_variant, run
+from im2col_cli.gpu import Device, open_fast_device
+from im2col_cli.kernel import Array, Kernel, compile_variant, load, result
 from im2col_cli.render import render
 from im2col_cli.selection import Layer, Refused, Selection, Target
-from im2col_cli.variant import Variant
+from im2col_cli.variant import FEATURES, Family, Variant
 from im2col_cli.words import nearest
 
 _ONNX_TYPES = {np.dtype(np.float16): "float16", np.dtype(np.float32): "float"}
@@ -49,7 +49,10 @@ def conv2d(
     convolution = _problem(x, weight, strides, pads, dilations)
     # No gate is asked: here the kernel does whatever it can do.
     chosen = Selection(_layer(weight, bias is not None, activation))
-    return _run(chosen, convolution, x, weight, bias, parameters, runtime, adapter)
+    return _run(
+        *(chosen, convolution, x, lambda family: packing.packed(family, weight), bias),
+        *(parameters, runtime, adapter),
+    )
 
 
 class Conv2d:
@@ -83,6 +86,7 @@ class Conv2d:
         layer = _layer(packed, bias is not None, activation, group)
         self.decision = selection.decide(layer, target)
         self.packed = packed if isinstance(self.decision, Selection) else weight
+        self._by_family: dict[str, Array] = {}
 
     def __call__(
         self, x: Array, *, runtime: str | None = None, adapter: str | None = None
@@ -97,30 +101,45 @@ class Conv2d:
         x = np.asarray(x)
         convolution = _problem(x, self.packed, *self._window)
         return _run(
-            *(self.decision, convolution, x, self.packed, self._bias, self._parameters),
+            *(self.decision, convolution, x, self._for_family, self._bias, self._parameters),
             *(runtime, adapter),
         )
+
+    def _for_family(self, family: Family) -> Array:
+        if family.name not in self._by_family:
+            self._by_family[family.name] = packing.packed(family, self.packed)
+        return self._by_family[family.name]
 
 
 def _run(
     chosen: Selection,
     convolution: Convolution,
     x: Array,
-    weight: Array,
+    weight: Callable[[Family], Array],
     bias: Array | None,
     parameters: Mapping[str, float] | None,
     runtime: str | None,
     adapter: str | None,
 ) -> Array:
+    """y; `weight` gives the weight as it is packed for a family."""
     values = {slot.name: slot.default for slot in chosen.activation.parameters}
     values.update(parameters or {})
-    variant = chosen.variant(selection.tile_for(convolution.m, convolution.n))
-    kernel = _cached_kernel(variant, runtime, adapter)
-    if kernel.device.lost:
+    element_type = selection.ELEMENT_TYPES[chosen.layer.element_type]
+    device = _cached_device(element_type, runtime, adapter)
+    if device.lost:
         _cached_kernel.cache_clear()
         _cached_device.cache_clear()
-        kernel = _cached_kernel(variant, runtime, adapter)
-    return run(kernel, convolution, x, weight, bias, values).y
+        device = _cached_device(element_type, runtime, adapter)
+    table = tables.shipped(device.adapter, element_type)
+    launch = selection.plan(
+        *(chosen, convolution, values, device.adapter),
+        memory=device.memory,
+        tuned=table and table.tuned,
+    )
+    kernel = _cached_kernel(launch.variant, element_type, runtime, adapter)
+    packed = weight(launch.variant.structure.family)
+    with load(kernel, convolution, x, packed, bias, launch) as loaded:
+        return result(loaded).y
 
 
 def _layer(weight: Array, has_bias: bool, activation: str, group: int = 1) -> Layer:
@@ -180,12 +199,14 @@ def _integers(name: str, values: Sequence[int], size: int) -> list[int]:
 
 
 @lru_cache(maxsize=64)
-def _cached_kernel(variant: Variant, runtime: str | None, adapter: str | None) -> Kernel:
-    device = _cached_device(variant.structure.features, runtime, adapter)
+def _cached_kernel(
+    variant: Variant, element_type: str, runtime: str | None, adapter: str | None
+) -> Kernel:
+    device = _cached_device(element_type, runtime, adapter)
     text = render([variant], folders.packaged("templates"))[variant]
     return compile_variant(device, variant, text)
 
 
 @lru_cache(maxsize=8)
-def _cached_device(features: tuple[str, ...], runtime: str | None, adapter: str | None) -> Device:
-    return open_device(features, runtime, adapter)
+def _cached_device(element_type: str, runtime: str | None, adapter: str | None) -> Device:
+    return open_fast_device(FEATURES[element_type], runtime, adapter)

@@ -28,7 +28,8 @@ class Case:
 
     Inputs lie on a grid on which f32 sums are exact, so that every difference is a fault or the
     activation's own; with `is_rounded` they are arbitrary. `once` marks a case that is too large
-    to run for every activation. `is_crossed` has lower bounds above upper ones.
+    to run for every activation, `is_core` one that shows activation and bias. `is_crossed` has
+    lower bounds above upper ones.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Case:
     is_rounded: bool = False
     once: bool = False
     is_crossed: bool = False
+    is_core: bool = False
 
     @property
     def seed(self) -> int:
@@ -64,20 +66,23 @@ class Case:
 
 
 CASES = (
-    Case("3x3", (9, 7), (3, 3), 3, 5, pads=(1, 1, 1, 1)),
+    Case("3x3", (9, 7), (3, 3), 3, 5, pads=(1, 1, 1, 1), is_core=True),
     Case("stride-2", (13, 11), (3, 3), 2, 70, strides=(2, 2), pads=(1, 1, 1, 1)),
     Case("3x5-pads", (10, 12), (3, 5), 1, 19, 2, strides=(2, 1), pads=(0, 3, 2, 1)),
     Case("strides-1-3", (8, 10), (3, 3), 1, 17, 3, strides=(1, 3), pads=(2, 0, 0, 1)),
     Case("dilations-2-3", (11, 12), (3, 3), 2, 9, pads=(2, 1, 1, 3), dilations=(2, 3)),
-    Case("2x2", (12, 11), (2, 2), 5, 131, 2),
+    Case("2x2", (12, 11), (2, 2), 5, 131, 2, is_core=True),
     Case("5x5", (9, 9), (5, 5), 1, 33, pads=(2, 2, 2, 2)),
     Case("7x7", (17, 15), (7, 7), 3, 12, strides=(2, 2), pads=(3, 3, 3, 3)),
     Case("one-pixel", (3, 4), (3, 4), 7, 3),
     Case("more-padding-than-x", (2, 1), (3, 3), 4, 6, pads=(4, 3, 2, 5)),
-    Case("surplus-workgroups", (16, 22), (2, 3), 1, 11, width=3),
+    Case("surplus-workgroups", (18, 19), (2, 3), 1, 11, width=3),
+    # Where sizes are constants: the kernel a row at a time; and strips narrower than y.
+    Case("windows", (23, 40), (2, 3), 9, 20, 1, (3, 2), (1, 2, 1, 0), (2, 3)),
+    Case("strips", (24, 39), (5, 3), 9, 5, 2, (2, 1), (1, 2, 1, 0), (1, 2)),
     Case("k4608", (3, 3), (3, 3), 512, 8, pads=(1, 1, 1, 1), is_scaled=False),
     Case("k4608-rounded", (3, 3), (3, 3), 512, 8, is_scaled=False, is_rounded=True),
-    Case("crossed-bounds", (3, 5), (2, 2), 1, 4, is_crossed=True),
+    Case("crossed-bounds", (3, 5), (2, 2), 1, 4, is_crossed=True, is_core=True),
     Case("65536-workgroups", (2, 2), (2, 2), 1, 1, 65_536, once=True),
 )
 

@@ -19,10 +19,10 @@ from functools import cache
 from threading import Event, Timer
 from typing import IO, Any, NamedTuple, Self
 
-from im2col_cli import diagnostics, gpu, interface
+from im2col_cli import diagnostics, gpu, interface, schedule
 from im2col_cli.diagnostics import CRASH, Diagnostic, Message
 from im2col_cli.errors import GpuError
-from im2col_cli.variant import Variant
+from im2col_cli.variant import SUBGROUP_MATRIX, Structure, Variant
 
 # Seconds after which a compiler counts as hung: to open a device, or for one shader.
 PATIENCE = 60.0
@@ -44,11 +44,15 @@ class Identity(NamedTuple):
 
 @dataclass(frozen=True)
 class Compiled:
-    """What a compiler says of each variant; nothing of a variant that it accepts in silence."""
+    """What a compiler says of each variant that it knows; nothing where it accepts it in silence.
+
+    Of those in `modules` it was asked for no pipeline: these need more than it allows.
+    """
 
     compiler: str
     identity: Identity
     found: Mapping[Variant, Found]
+    modules: frozenset[Variant] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -74,7 +78,9 @@ class _Profile(NamedTuple):
 
     `runtime` is what im2col_cli.gpu calls it; `library` is the module below the package's
     `backends` that knows the version of the native code, `title`. `adapters` gets the package's GPU
-    object. `features` holds names that differ from WebGPU's.
+    object. `features` holds names that differ from WebGPU's, `foreign` those that it does not know.
+    Where subgroup matrices are used, workgroups have a multiple of `most_subgroup` invocations.
+    Where it `is_configured`, as gpu has it, features are known that are experimental.
     """
 
     runtime: str
@@ -87,6 +93,19 @@ class _Profile(NamedTuple):
     environment: Mapping[str, str] = {}
     limits: Mapping[str, int] = {}
     features: Mapping[str, str] = {}
+    foreign: frozenset[str] = frozenset()
+    most_subgroup: int = 1
+    is_configured: bool = False
+
+    def reads(self, variant: Variant) -> bool:
+        return self.foreign.isdisjoint(variant.structure.features)
+
+    def constants(self, structure: Structure) -> dict[str, int] | None:
+        """What to make a pipeline with; None where that cannot be."""
+        if not structure.constants:
+            return {}
+        is_matrix = structure.family is SUBGROUP_MATRIX
+        return schedule.sample(structure, multiple_of=self.most_subgroup if is_matrix else 1)
 
     def named(self, features: Iterable[str]) -> list[str]:
         return [self.features.get(feature, feature) for feature in features]
@@ -103,6 +122,8 @@ _PROFILES = {
         read=diagnostics.of_tint,
         most_processes=1,
         environment={"WGPU_BACKEND_TYPE": "Null"},
+        most_subgroup=128,
+        is_configured=True,
     ),
     # wgpu has the driver compile too, which takes most of the time, and asks for all that an
     # adapter can do unless it is told the limits.
@@ -116,6 +137,7 @@ _PROFILES = {
         spell=without_subgroup_directive,
         limits=gpu.DEFAULT_LIMITS,
         features={"subgroups": "subgroup"},
+        foreign=frozenset(SUBGROUP_MATRIX.features[1:]),
     ),
 }
 
@@ -131,12 +153,7 @@ def compile_all(
 
     `advance` is called whenever a compiler is done with a text.
     """
-    features = tuple(sorted({need for variant in texts for need in variant.structure.features}))
-    shares = [
-        _Share(compiler, features, part)
-        for compiler in compilers
-        for part in _parts(list(texts), _PROFILES[compiler].most_processes)
-    ]
+    shares = [share for compiler in compilers for share in _shares(compiler, texts)]
     stop = Event()
     with ThreadPoolExecutor(len(shares)) as pool:
         try:
@@ -151,9 +168,14 @@ def compile_all(
     return [_joined([part for part in done if part.compiler == name], texts) for name in compilers]
 
 
-def _parts(variants: list[Variant], most: int) -> list[list[Variant]]:
-    count = min(most, os.cpu_count() or 1, -(-len(variants) // _SHADERS_A_PROCESS))
-    return [variants[first::count] for first in range(count)]
+def _shares(compiler: str, texts: Iterable[Variant]) -> list["_Share"]:
+    """At least one: also of nothing a compiler says who it is."""
+    profile = _PROFILES[compiler]
+    variants = [variant for variant in texts if profile.reads(variant)]
+    features = tuple(sorted({need for variant in variants for need in variant.structure.features}))
+    wanted = -(-len(variants) // _SHADERS_A_PROCESS)
+    count = max(1, min(profile.most_processes, os.cpu_count() or 1, wanted))
+    return [_Share(compiler, features, variants[first::count]) for first in range(count)]
 
 
 def _joined(parts: Sequence[Compiled | Absent], order: Iterable[Variant]) -> Compiled | Absent:
@@ -163,7 +185,9 @@ def _joined(parts: Sequence[Compiled | Absent], order: Iterable[Variant]) -> Com
             return part
         found.update(part.found)
         identity = part.identity
-    return Compiled(parts[0].compiler, identity, {variant: found[variant] for variant in order})
+    modules = frozenset(v for part in parts if isinstance(part, Compiled) for v in part.modules)
+    in_order = {variant: found[variant] for variant in order if variant in found}
+    return Compiled(parts[0].compiler, identity, in_order, modules)
 
 
 class _Share(NamedTuple):
@@ -181,12 +205,14 @@ class _Share(NamedTuple):
             if isinstance(opened, Absent):
                 return opened
             found: dict[Variant, Found] = {}
-            for variant in self.variants:
+            constants = {v: _PROFILES[self.compiler].constants(v.structure) for v in self.variants}
+            for variant, given in constants.items():
                 if stop.is_set():
                     break
-                found[variant] = process.compile(texts[variant], variant.structure.features)
+                found[variant] = process.compile(texts[variant], variant.structure.features, given)
                 advance()
-            return Compiled(self.compiler, opened, found)
+            modules = frozenset(v for v, given in constants.items() if given is None)
+            return Compiled(self.compiler, opened, found, modules)
 
 
 class _CrashError(Exception):
@@ -216,11 +242,13 @@ class _Process:
             return Absent(self._compiler, f"it {crash} as it opened an adapter", _BROKEN)
         return Identity(**answer) if "adapter" in answer else Absent(self._compiler, **answer)
 
-    def compile(self, text: str, features: tuple[str, ...]) -> Found:
+    def compile(
+        self, text: str, features: tuple[str, ...], constants: Mapping[str, int] | None
+    ) -> Found:
         if self._crashes >= _MOST_CRASHES:  # each costs a new process, and tells nothing new
             return (Diagnostic(CRASH, "not compiled: it had crashed too often"),)
         try:
-            return tuple(Diagnostic(*fields) for fields in self._ask(text, features))
+            return tuple(Diagnostic(*fields) for fields in self._ask(text, features, constants))
         except _CrashError as crash:
             self._recover()
             return (Diagnostic(CRASH, f"it {crash}"),)
@@ -285,8 +313,9 @@ def serve(compiler: str, features: tuple[str, ...]) -> None:
         opened = {"reason": f"{type(error).__name__}: {error}", "hint": _BROKEN}
     _write(answers, opened)
     for line in sys.stdin.buffer:
-        text, needed = json.loads(line)
-        _write(answers, [astuple(found) for found in _compiled(compiler, text, tuple(needed))])
+        text, needed, constants = json.loads(line)
+        found = _compiled(compiler, text, tuple(needed), constants)
+        _write(answers, [astuple(diagnostic) for diagnostic in found])
 
 
 def _write(stream: IO[bytes] | None, message: object) -> None:
@@ -308,16 +337,18 @@ def _opened(compiler: str, features: tuple[str, ...]) -> Identity:
     )
 
 
-def _compiled(compiler: str, text: str, features: tuple[str, ...]) -> Found:
+def _compiled(
+    compiler: str, text: str, features: tuple[str, ...], constants: Mapping[str, int] | None
+) -> Found:
     profile = _PROFILES[compiler]
     device = _device(compiler, features)
     found: Found = ()
     try:
         module = device.create_shader_module(code=profile.spell(text))
         found = diagnostics.of_messages(text, _messages(module))
-        device.create_compute_pipeline(
-            layout="auto", compute={"module": module, "entry_point": interface.ENTRY_POINT}
-        )
+        stage = {"module": module, "entry_point": interface.ENTRY_POINT, "constants": constants}
+        if constants is not None:
+            device.create_compute_pipeline(layout="auto", compute=stage)
     except gpu.package(profile.runtime).GPUError as error:
         found += profile.read(text, str(error))
     return found
@@ -341,7 +372,10 @@ def _device(compiler: str, features: tuple[str, ...]) -> Any:
 def _adapter(compiler: str, features: tuple[str, ...]) -> Any:
     """The first adapter that has the features; a new one each time, since a device uses it up."""
     profile = _PROFILES[compiler]
-    adapters = profile.adapters(gpu.package(profile.runtime).gpu)
+    package = gpu.package(profile.runtime)
+    if profile.is_configured:
+        gpu.configure(profile.runtime)
+    adapters = profile.adapters(package.gpu)
     if not adapters:
         raise GpuError("no adapter: no driver offers one", gpu.HOW_TO_GET)
     needed = profile.named(features)

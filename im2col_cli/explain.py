@@ -8,14 +8,17 @@ from typing import NamedTuple
 from im2col_cli import gpu
 from im2col_cli.conv import Convolution
 from im2col_cli.convolutions import Found, find
+from im2col_cli.cut import DEFAULT_MEMORY
 from im2col_cli.errors import GpuError, ShapeError, UsageError
+from im2col_cli.gpu import Adapter
 from im2col_cli.graph import shown
+from im2col_cli.launch import Launch
 from im2col_cli.model import Model
+from im2col_cli.schedule import Tuned
 from im2col_cli.selection import (
     GATES,
     QUALIFYING,
     Gate,
-    Plan,
     Refused,
     Selection,
     Target,
@@ -31,11 +34,25 @@ _SOFTWARE = ("swiftshader", "software", "warp")
 
 
 class Assumed(NamedTuple):
-    """The adapter that the gates are asked about, None for any, and where it comes from."""
+    """The adapter that the gates are asked about, None for any, and where it comes from;
+    `adapter` is one of this machine."""
 
     target: Target | None
     origin: str
     is_chosen: bool = False
+    adapter: Adapter | None = None
+
+
+class Known(NamedTuple):
+    """What plans are made with: the adapter, None for any; the bytes of memory of a workgroup; the
+    schedules that measurements have found best."""
+
+    adapter: Adapter | None = None
+    memory: int = DEFAULT_MEMORY
+    tuned: Tuned | None = None
+
+
+_NOTHING_KNOWN = Known()
 
 
 @dataclass(frozen=True)
@@ -46,7 +63,7 @@ class Row:
     found: Found
     names: tuple[str, ...]
     decision: Selection | Refused | None
-    plan: Plan | None
+    plan: Launch | None
     path: str
     notes: tuple[str, ...]
 
@@ -128,8 +145,16 @@ class Explanation:
         }
 
 
-def explain(model: Model, assumed: Assumed, *, layout: str, assume_f16: bool) -> Explanation:
-    """A row for each distinct convolution of the model, in the order of the file.
+def explain(
+    model: Model,
+    assumed: Assumed,
+    *,
+    layout: str,
+    assume_f16: bool,
+    known: Known = _NOTHING_KNOWN,
+) -> Explanation:
+    """A row for each distinct convolution of the model, in the order of the file; plans are made
+    with what is `known`.
 
     Raises ModelError where the graph has a cycle.
     """
@@ -139,7 +164,7 @@ def explain(model: Model, assumed: Assumed, *, layout: str, assume_f16: bool) ->
         if layer and assume_f16 and layer.element_type == "float":
             found = replace(found, layer=replace(layer, element_type="float16"))
         names.setdefault(replace(found, name=""), []).append(found.name)
-    rows = tuple(_row(found, tuple(same), assumed.target) for found, same in names.items())
+    rows = tuple(_row(found, tuple(same), assumed.target, known) for found, same in names.items())
     return Explanation(rows, assumed, model.remarks)
 
 
@@ -152,10 +177,8 @@ def assume(text: str | None) -> Assumed:
     if text is None:
         found = _gpus()
         if found:
-            return Assumed(
-                next((one for one in found if one in QUALIFYING), found[0]),
-                "the GPU of this machine",
-            )
+            able = next((one for one in found if _target(one) in QUALIFYING), found[0])
+            return Assumed(_target(able), "the GPU of this machine", adapter=able)
         return Assumed(
             QUALIFYING[0],
             "assumed: no GPU was found in this machine, and software adapters do not count",
@@ -171,46 +194,63 @@ def assume(text: str | None) -> Assumed:
     return Assumed(Target(vendor, architecture), "as asked", is_chosen=True)
 
 
-def _gpus() -> Sequence[Target]:
+def _gpus() -> Sequence[Adapter]:
     """The GPUs of this machine by Dawn's names, which are what the gate compares: ONNX Runtime
     is built on Dawn. wgpu does not tell architectures."""
     with suppress(GpuError):
         return [
-            Target(adapter.vendor, adapter.architecture)
+            adapter
             for adapter in gpu.adapters("dawn")
             if adapter.architecture and adapter.architecture not in _SOFTWARE
         ]
     return []
 
 
-def _row(found: Found, names: tuple[str, ...], target: Target | None) -> Row:
+def _target(adapter: Adapter) -> Target:
+    return Target(adapter.vendor, adapter.architecture)
+
+
+def _row(found: Found, names: tuple[str, ...], target: Target | None, known: Known) -> Row:
     decision = decide(found.layer, target) if found.layer else None
     planned, notes = None, (*filter(None, (found.problem,)), *found.notes)
     if isinstance(decision, Selection):
         try:
-            planned = _planned(found, decision)
+            planned = _planned(found, decision, known)
         except ShapeError as error:
             notes = (*notes, error.message)
     return Row(found, names, decision, planned, _path(found, decision), notes)
 
 
-def _planned(found: Found, selection: Selection) -> Plan | None:
-    """The plan for the sizes that are known, of one image where the batch is not.
+def problem(found: Found) -> Convolution | None:
+    """The convolution of the sizes that are known, of one image where the batch is not; None where
+    others are not known.
 
-    Raises ShapeError where the sizes are none that the kernel can do.
+    Raises ShapeError where the sizes are none that a kernel can do.
     """
     sizes = [size for size in found.src if size is not None]
-    if len(sizes) < 2 or found.pads is None:
+    layer = found.layer
+    if layer is None or len(sizes) != 2 or found.pads is None:
         return None
-    layer = selection.layer
-    problem = Convolution(
+    return Convolution(
         *(1 if found.batch is None else found.batch, sizes[0], sizes[1]),
         *(layer.channel_i, layer.channel_o, layer.kernel[0], layer.kernel[1]),
         strides=(found.strides[0], found.strides[1]),
         pads=(found.pads[0], found.pads[1], found.pads[2], found.pads[3]),
         dilations=(found.dilations[0], found.dilations[1]),
     )
-    return plan(selection, problem, dict(found.parameters))
+
+
+def _planned(found: Found, selection: Selection, known: Known) -> Launch | None:
+    """The plan for the sizes that are known. Raises ShapeError where it cannot be."""
+    convolution = problem(found)
+    if convolution is None:
+        return None
+    parameters = dict(found.parameters)
+    return plan(
+        *(selection, convolution, parameters, known.adapter),
+        memory=known.memory,
+        tuned=known.tuned,
+    )
 
 
 def _path(found: Found, decision: Selection | Refused | None) -> str:

@@ -20,9 +20,8 @@ _OFTEN_ONE = ("dilations", "group")
 
 _MOST_ROWS = 500
 
-# Cells of the largest bar, and what the parts of a cell look like.
+# Cells of the largest bar.
 _BAR = 5
-_EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 _UNKNOWN = "?"
 
@@ -204,10 +203,7 @@ def _share(part: int | None, whole: int) -> float | None:
 
 
 def _bar(share: float | None) -> str:
-    if share is None:
-        return _UNKNOWN
-    cells, eighths = divmod(round(share * _BAR * 8), 8)
-    return (_EIGHTHS[8] * cells + _EIGHTHS[eighths]).strip()
+    return _UNKNOWN if share is None else screen.bar(share, _BAR)
 
 
 # For machines.
@@ -254,6 +250,7 @@ def _record(row: Row) -> dict[str, Any]:
             "variant": row.plan.variant.name,
             "workgroups": row.plan.workgroups,
             "dispatch": row.plan.dispatch,
+            "constants": dict(row.plan.constants),
             "uniforms": row.plan.uniforms.hex(),
         }
     return record

@@ -9,13 +9,13 @@ import importlib.util
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 from im2col_cli.errors import GpuError, Im2colError
-from im2col_cli.variant import Variant
+from im2col_cli.variant import SUBGROUP_MATRIX, Variant
 
 RUNTIMES = ("wgpu", "dawn")
 
@@ -33,6 +33,9 @@ _BACKENDS = ("Vulkan", "Metal", "DX12")
 # Without these Dawn does not offer f16 on NVIDIA's Vulkan driver.
 _DAWN_TOGGLES = ("allow_unsafe_apis", "vulkan_enable_f16_on_nvidia")
 
+# Against fingerprinting Dawn rounds timestamps to 0.1 ms.
+_DAWN_NOT = ("timestamp_quantization",)
+
 # WebGPU section 3.6.2, where a compute pipeline can break it. wgpu-py asks for all that an adapter
 # can do unless it is told.
 DEFAULT_LIMITS = {
@@ -49,13 +52,18 @@ DEFAULT_LIMITS = {
     "max-compute-workgroup-size-z": 64,
 }
 
+_MEMORY = "max-compute-workgroup-storage-size"
+
 HOW_TO_GET = "install one: Mesa's lavapipe runs on any CPU (Debian: mesa-vulkan-drivers)"
 
 _Result = TypeVar("_Result")
 
 
 class Adapter(NamedTuple):
-    """An adapter of a runtime, as it describes itself."""
+    """An adapter of a runtime, as it describes itself.
+
+    `has_matrices`: subgroups of 32 multiply 16x16 matrices of f16 and sum them up in f32.
+    """
 
     runtime: str
     vendor: str
@@ -64,6 +72,8 @@ class Adapter(NamedTuple):
     driver: str
     backend: str
     features: tuple[str, ...]
+    is_cpu: bool = False
+    has_matrices: bool = False
 
     @property
     def name(self) -> str:
@@ -71,8 +81,11 @@ class Adapter(NamedTuple):
         return f"{self.runtime}: {self.device} ({self.backend}{driver})"
 
     def lacks(self, variant: Variant) -> tuple[str, ...]:
-        """The features that the variant needs and this adapter has not."""
-        return tuple(need for need in variant.structure.features if need not in self.features)
+        """What the variant needs and this adapter has not: features, or matrices of a size."""
+        lacking = [need for need in variant.structure.features if need not in self.features]
+        if variant.structure.family is SUBGROUP_MATRIX and not lacking and not self.has_matrices:
+            lacking.append("subgroups of 32 with 16x16x16 matrices")
+        return tuple(lacking)
 
 
 @dataclass
@@ -83,6 +96,11 @@ class Device:
     handle: Any
     patience: float = PATIENCE
     lost: str = field(default="", init=False)
+
+    @property
+    def memory(self) -> int:
+        """Bytes of workgroup memory that a workgroup may have."""
+        return int(self.handle.limits[_MEMORY])
 
     def attempt(self, what: str, work: Callable[[], _Result]) -> _Result:
         """The result of `work`, or GpuError where it fails or the driver does not answer."""
@@ -118,11 +136,16 @@ def open_device(
     runtime: str | None = None,
     text: str | None = None,
     patience: float = PATIENCE,
+    *,
+    wanted: tuple[str, ...] = (),
+    is_wide: bool = False,
 ) -> Device:
     """A device of the first adapter that has the features and whose name contains `text`.
 
-    It has the features asked for and default limits, no more. Raises GpuError where there is no
-    such adapter, or where `text` means several devices.
+    It has the features asked for and default limits, no more; but those that are `wanted` where
+    the adapter has them, and if `is_wide`, all of its workgroup memory.
+
+    Raises GpuError where there is no such adapter, or where `text` means several devices.
     """
     found = _enumerate(runtime, patience)
     if not found:
@@ -143,13 +166,28 @@ def open_device(
         )
     adapter, handle = able[0]
     device = Device(adapter, None, patience)
+    limits = dict(DEFAULT_LIMITS)
+    if is_wide:
+        limits[_MEMORY] = max(limits[_MEMORY], handle.limits[_MEMORY])
     device.handle = device.attempt(
         "opening a device",
         lambda: handle.request_device_sync(
-            required_features=list(features), required_limits=dict(DEFAULT_LIMITS)
+            required_features=[*features, *(want for want in wanted if want in adapter.features)],
+            required_limits=limits,
         ),
     )
     return device
+
+
+def open_fast_device(
+    features: tuple[str, ...] = (),
+    runtime: str | None = None,
+    text: str | None = None,
+    patience: float = PATIENCE,
+) -> Device:
+    """The same with all that can make kernels fast, where the adapter has it."""
+    wanted = SUBGROUP_MATRIX.features
+    return open_device(features, runtime, text, patience, wanted=wanted, is_wide=True)
 
 
 def compiler(runtime: str) -> str:
@@ -186,7 +224,7 @@ def _is_installed(runtime: str) -> bool:
 
 def _enumerate_one(runtime: str, patience: float) -> list[tuple[Adapter, Any]]:
     gpu = package(runtime).gpu
-    _configure(runtime)
+    configure(runtime)
     try:
         with _quiet():
             handles = _patiently(gpu.enumerate_adapters_sync, patience)
@@ -211,15 +249,30 @@ def _describe(runtime: str, handle: Any) -> Adapter:
         info["description"],
         info["backend_type"],
         tuple(sorted(handle.features)),
+        info.get("adapter_type", "").lower() in ("cpu", "software"),
+        runtime == "dawn" and any(map(_is_ours, _matrices(handle))),
     )
 
 
-def _configure(runtime: str) -> None:
+def _matrices(handle: Any) -> Any:
+    """The sizes of matrices that subgroups of a Dawn adapter multiply."""
+    extras = importlib.import_module("wgpudawn.backends.dawn.extras")
+    return extras.get_adapter_properties(handle).get("subgroup_matrix_configs", ())
+
+
+def _is_ours(config: Mapping[str, Any]) -> bool:
+    sizes = [config[key] for key in ("m", "n", "k")]
+    types = (config["component_type"], config["result_component_type"])
+    subgroups = (config["min_subgroup_size"], config["max_subgroup_size"])
+    return sizes == [16] * 3 and types == ("f16", "f32") and subgroups == (32, 32)
+
+
+def configure(runtime: str) -> None:
     """Sets up the runtime's instance; once it is there, its settings stay as they are."""
     try:
         if runtime == "dawn":
             extras = importlib.import_module("wgpudawn.backends.dawn.extras")
-            extras.set_instance_extras(enable_toggles=_DAWN_TOGGLES)
+            extras.set_instance_extras(enable_toggles=_DAWN_TOGGLES, disable_toggles=_DAWN_NOT)
         else:
             extras = importlib.import_module("wgpu.backends.wgpu_native.extras")
             extras.set_instance_extras(backends=_BACKENDS)

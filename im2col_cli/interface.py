@@ -10,7 +10,6 @@ from typing import NamedTuple
 from im2col_cli.activation import Activation
 
 ENTRY_POINT = "main"
-WORKGROUP_SIZE = 64
 
 # WGSL section 14.4.1: (alignment, size) in bytes of the types that the uniform struct uses.
 _LAYOUT = {"u32": (4, 4), "f32": (4, 4), "vec2<u32>": (8, 8)}
@@ -35,6 +34,42 @@ _CONVOLUTION_UNIFORMS = (
     ("strides", "vec2<u32>", "height, width"),
 )
 
+
+# Of these the batch alone is left to the uniforms where the others are constants of the pipeline.
+_BATCH = _CONVOLUTION_UNIFORMS[:1]
+
+
+class Constant(NamedTuple):
+    """A WGSL override of type u32, which the host sets when it makes the pipeline."""
+
+    name: str
+    meaning: str
+
+
+CONSTANTS = tuple(
+    Constant(name, meaning)
+    for name, meaning in (
+        ("SRC_H", "height of x"),
+        ("SRC_W", "width of x"),
+        ("CHANNEL_I", "channels of x"),
+        ("CHANNEL_O", "channels of y"),
+        ("KERNEL_H", "height of the kernel"),
+        ("KERNEL_W", "width of the kernel"),
+        ("OUTPUT_H", "height of y"),
+        ("OUTPUT_W", "width of y"),
+        ("STRIDE_H", "stride down"),
+        ("STRIDE_W", "stride across"),
+        ("PAD_TOP", "head pad above x"),
+        ("PAD_LEFT", "head pad left of x"),
+        ("DILATION_H", "dilation down"),
+        ("DILATION_W", "dilation across"),
+        ("K_SPLIT", "parts of K, which a workgroup sums side by side"),
+        ("STRIP_W", "columns of a strip of y"),
+        ("WINDOW_H", "height of a window; divides KERNEL_H"),
+        ("WINDOW_W", "width of a window; divides KERNEL_W"),
+        ("CHUNK", "input channels staged at a time; divides CHANNEL_I"),
+    )
+)
 
 _ADDRESS_SPACES = {
     "read-only-storage": "storage, read",
@@ -77,13 +112,14 @@ def vector_type(element_type: str, vec_size: int) -> str:
 
 
 @cache
-def bindings(element_type: str, vec_size: int, has_bias: bool) -> tuple[Binding, ...]:
-    """Bind group 0. x and weight are read as vectors along the input channels."""
-    vectors = f"array<{vector_type(element_type, vec_size)}>"
+def bindings(
+    element_type: str, x_type: str, weight_type: str, has_bias: bool
+) -> tuple[Binding, ...]:
+    """Bind group 0. x and weight are read in the types given."""
     scalars = f"array<{element_type}>"
     declared = (
-        Binding(0, "x", "read-only-storage", vectors),
-        Binding(1, "weight", "read-only-storage", vectors),
+        Binding(0, "x", "read-only-storage", f"array<{x_type}>"),
+        Binding(1, "weight", "read-only-storage", f"array<{weight_type}>"),
         Binding(2, "bias", "read-only-storage", scalars),
         Binding(3, "y", "storage", scalars),
         Binding(4, "uniforms", "uniform", "Uniforms"),
@@ -92,15 +128,18 @@ def bindings(element_type: str, vec_size: int, has_bias: bool) -> tuple[Binding,
 
 
 @cache
-def uniform_fields(activation: Activation) -> tuple[UniformField, ...]:
-    """The uniform struct: the convolution, then the slots that `activation` uses, and no other."""
+def uniform_fields(
+    activation: Activation, is_specialized: bool = False
+) -> tuple[UniformField, ...]:
+    """The uniform struct: what is not constant of the convolution, then the slots that
+    `activation` uses, and no other."""
     slots = tuple(
         (slot_name(slot), "f32", f"{activation.name}: {parameter.name}")
         for slot, parameter in enumerate(activation.parameters)
     )
     fields = []
     end = 0
-    for name, wgsl_type, meaning in _CONVOLUTION_UNIFORMS + slots:
+    for name, wgsl_type, meaning in (_BATCH if is_specialized else _CONVOLUTION_UNIFORMS) + slots:
         alignment, size = _LAYOUT[wgsl_type]
         offset = _round_up(end, alignment)
         fields.append(UniformField(name, wgsl_type, offset, meaning))

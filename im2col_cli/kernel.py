@@ -1,16 +1,18 @@
 """A variant as a compute pipeline: compile it on a device, run it on arrays."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from im2col_cli import conv, interface
+from im2col_cli import conv, interface, packing
+from im2col_cli import launch as launches
 from im2col_cli.conv import Convolution
 from im2col_cli.errors import GpuError, ShapeError
 from im2col_cli.gpu import Device, package
+from im2col_cli.launch import Launch
 from im2col_cli.ulp import dtype
 from im2col_cli.variant import Variant
 
@@ -25,12 +27,42 @@ GUARD = 64 * 64 * 4
 
 @dataclass(frozen=True)
 class Kernel:
-    """A variant as a compute pipeline of one device."""
+    """A variant as a shader module of one device, with its pipelines by their constants."""
 
     device: Device
     variant: Variant
-    pipeline: Any
+    module: Any
     layout: Any
+    pipelines: dict[tuple[tuple[str, int], ...], Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A convolution on its device, ready to be dispatched any number of times; a context manager
+    that frees it."""
+
+    kernel: Kernel
+    convolution: Convolution
+    launch: Launch
+    pipeline: Any
+    group: Any
+    buffers: Mapping[str, Any]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # On a lost device a thread may still be at work with them; to destroy them then is fatal.
+        if not self.kernel.device.lost:
+            for buffer in self.buffers.values():
+                buffer.destroy()
+
+    def dispatch(self, compute: Any, times: int = 1) -> None:
+        """Adds the dispatch to a compute pass. Each writes all of y once more."""
+        compute.set_pipeline(self.pipeline)
+        compute.set_bind_group(0, self.group)
+        for _ in range(times):
+            compute.dispatch_workgroups(*self.launch.dispatch)
 
 
 class Output(NamedTuple):
@@ -42,9 +74,10 @@ class Output(NamedTuple):
 
 
 def compile_variant(device: Device, variant: Variant, text: str) -> Kernel:
-    """The pipeline of a variant whose WGSL is `text`.
+    """The kernel of a variant whose WGSL is `text`.
 
-    Raises GpuError where the adapter lacks a feature or the compiler refuses the text.
+    Raises GpuError where the adapter lacks a feature or the compiler refuses the text. What it
+    refuses of a pipeline comes out when that is made: here, where there are no constants.
     """
     lacking = device.adapter.lacks(variant)
     if lacking:
@@ -61,17 +94,44 @@ def compile_variant(device: Device, variant: Variant, text: str) -> Kernel:
                 for entry in variant.structure.bindings
             ]
         )
-        pipeline = handle.create_compute_pipeline(
-            label=variant.name,
-            layout=handle.create_pipeline_layout(bind_group_layouts=[layout]),
-            compute={
-                "module": handle.create_shader_module(label=variant.name, code=text),
-                "entry_point": interface.ENTRY_POINT,
-            },
-        )
-        return Kernel(device, variant, pipeline, layout)
+        module = handle.create_shader_module(label=variant.name, code=text)
+        return Kernel(device, variant, module, layout)
 
-    return device.attempt(f"compiling {variant.name}", work)
+    kernel = device.attempt(f"compiling {variant.name}", work)
+    if not variant.structure.constants:
+        _pipeline(kernel, {})
+    return kernel
+
+
+def load(
+    kernel: Kernel,
+    convolution: Convolution,
+    x: Array,
+    weight: Array,
+    bias: Array | None,
+    launch: Launch,
+) -> Loaded:
+    """x [batch, src_h, src_w, channel_i], weight as its family has it packed, and bias [channel_o]
+    on the device, with y unwritten; to be dispatched as `launch` says.
+
+    Raises ShapeError where the arrays do not fit, GpuError where the device fails or hangs.
+    """
+    device, variant = kernel.device, kernel.variant
+    arrays = {"x": x, "weight": weight} | ({} if bias is None else {"bias": bias})
+    _check_arrays(variant, convolution, arrays)
+    size = _size_of_y(variant, convolution)
+    _check_limits(device, {name: a.nbytes for name, a in arrays.items()} | {"y": size})
+    contents = {name: _whole_words(array) for name, array in arrays.items()}
+    contents["uniforms"] = launch.uniforms
+    contents["y"] = UNWRITTEN * (-(-size // 4) * 4 + GUARD)
+    pipeline = _pipeline(kernel, launch.constants)
+    buffers: dict[str, Any] = {}
+
+    def work() -> Loaded:
+        group = _bind(kernel, contents, buffers)
+        return Loaded(kernel, convolution, launch, pipeline, group, buffers)
+
+    return device.attempt(f"loading {variant.name}", work)
 
 
 def run(
@@ -83,51 +143,85 @@ def run(
     parameters: Mapping[str, float],
     width: int = conv.MOST_WORKGROUPS,
 ) -> Output:
-    """Runs the kernel on x [batch, src_h, src_w, channel_i], weight [channel_o, kernel_h, kernel_w,
-    channel_i] and bias [channel_o], in rows of at most `width` workgroups.
-
-    Raises ShapeError where the arrays do not fit, GpuError where the device fails or hangs.
+    """The kernel's result on x [batch, src_h, src_w, channel_i], weight [channel_o, kernel_h,
+    kernel_w, channel_i] and bias [channel_o]. Raises what `load` raises.
     """
-    structure = kernel.variant.structure
-    arrays = {"x": x, "weight": weight} | ({} if bias is None else {"bias": bias})
-    _check_arrays(kernel.variant, convolution, arrays)
-    grid = conv.dispatch(conv.workgroups(convolution, structure.tile), width)
-    uniforms = conv.uniforms(kernel.variant, convolution, parameters)
-    element = np.dtype(dtype(structure.element_type))
-    size = convolution.y_size * element.itemsize
-    _check_limits(kernel.device, {name: a.nbytes for name, a in arrays.items()} | {"y": size})
-    contents = {name: _whole_words(array) for name, array in arrays.items()}
-    contents["uniforms"] = uniforms
-    contents["y"] = UNWRITTEN * (-(-size // 4) * 4 + GUARD)
+    variant, memory = kernel.variant, kernel.device.memory
+    c = convolution
+    _check_array(variant, "weight", weight, (c.n, c.kernel_h, c.kernel_w, c.channel_i))
+    packed = packing.packed(variant.structure.family, weight)
+    launch = launches.launch(variant, convolution, parameters, memory=memory, width=width)
+    with load(kernel, convolution, x, packed, bias, launch) as loaded:
+        return result(loaded)
 
-    data = kernel.device.attempt(
-        f"running {kernel.variant.name}", lambda: _dispatch(kernel, contents, grid)
-    )
-    shape = (convolution.batch, convolution.output_h, convolution.output_w, convolution.n)
+
+def result(loaded: Loaded) -> Output:
+    """What one dispatch computes. Raises GpuError where the device fails or hangs."""
+    kernel, c = loaded.kernel, loaded.convolution
+    handle = kernel.device.handle
+
+    def work() -> bytes:
+        encoder = handle.create_command_encoder()
+        compute = encoder.begin_compute_pass()
+        loaded.dispatch(compute)
+        compute.end()
+        handle.queue.submit([encoder.finish()])
+        return bytes(handle.queue.read_buffer(loaded.buffers["y"]))
+
+    data = kernel.device.attempt(f"running {kernel.variant.name}", work)
+    size = _size_of_y(kernel.variant, c)
     guard = data[size:]
+    element = np.dtype(dtype(kernel.variant.structure.element_type))
     return Output(
-        np.frombuffer(data[:size], element).reshape(shape),
+        np.frombuffer(data[:size], element).reshape(c.batch, c.output_h, c.output_w, c.n),
         len(guard) - guard.count(UNWRITTEN),
     )
+
+
+def _pipeline(kernel: Kernel, constants: Mapping[str, int]) -> Any:
+    key = tuple(sorted(constants.items()))
+    if key not in kernel.pipelines:
+        handle, name = kernel.device.handle, kernel.variant.name
+
+        def work() -> Any:
+            return handle.create_compute_pipeline(
+                label=name,
+                layout=handle.create_pipeline_layout(bind_group_layouts=[kernel.layout]),
+                compute={
+                    "module": kernel.module,
+                    "entry_point": interface.ENTRY_POINT,
+                    "constants": dict(constants),
+                },
+            )
+
+        kernel.pipelines[key] = kernel.device.attempt(f"compiling {name}", work)
+    return kernel.pipelines[key]
+
+
+def _size_of_y(variant: Variant, convolution: Convolution) -> int:
+    return convolution.y_size * np.dtype(dtype(variant.structure.element_type)).itemsize
 
 
 def _check_arrays(variant: Variant, convolution: Convolution, arrays: Mapping[str, Array]) -> None:
     c = convolution
     shapes: dict[str, tuple[int, ...]] = {
         "x": (c.batch, c.src_h, c.src_w, c.channel_i),
-        "weight": (c.n, c.kernel_h, c.kernel_w, c.channel_i),
+        "weight": packing.shape(variant.structure.family, c),
         "bias": (c.n,),
     }
     if ("bias" in arrays) != variant.structure.has_bias:
         wants = "takes a bias" if variant.structure.has_bias else "takes no bias"
         raise ShapeError(f"{variant.name} {wants}")
-    element = np.dtype(dtype(variant.structure.element_type))
     for name, array in arrays.items():
-        if array.shape != shapes[name] or array.dtype != element:
-            raise ShapeError(
-                f"{name} is {array.dtype} {array.shape}: {variant.name} takes {element}"
-                f" {shapes[name]} here"
-            )
+        _check_array(variant, name, array, shapes[name])
+
+
+def _check_array(variant: Variant, name: str, array: Array, shape: tuple[int, ...]) -> None:
+    element = np.dtype(dtype(variant.structure.element_type))
+    if array.shape != shape or array.dtype != element:
+        raise ShapeError(
+            f"{name} is {array.dtype} {array.shape}: {variant.name} takes {element} {shape} here"
+        )
 
 
 def _check_limits(device: Device, sizes: Mapping[str, int]) -> None:
@@ -140,35 +234,27 @@ def _check_limits(device: Device, sizes: Mapping[str, int]) -> None:
             )
 
 
-def _dispatch(kernel: Kernel, contents: Mapping[str, bytes], grid: tuple[int, int]) -> bytes:
+def _bind(kernel: Kernel, contents: Mapping[str, bytes], buffers: dict[str, Any]) -> Any:
+    """The bind group of buffers with these contents, which are put into `buffers`."""
     handle = kernel.device.handle
     flags = package(kernel.device.adapter.runtime).BufferUsage
     usages = {"uniforms": flags.UNIFORM, "y": flags.STORAGE | flags.COPY_SRC}
-    buffers = {
-        name: handle.create_buffer_with_data(
-            label=name, data=data, usage=usages.get(name, flags.STORAGE)
-        )
-        for name, data in contents.items()
-    }
     try:
-        group = handle.create_bind_group(
+        for name, data in contents.items():
+            buffers[name] = handle.create_buffer_with_data(
+                label=name, data=data, usage=usages.get(name, flags.STORAGE)
+            )
+        return handle.create_bind_group(
             layout=kernel.layout,
             entries=[
                 {"binding": entry.number, "resource": {"buffer": buffers[entry.name]}}
                 for entry in kernel.variant.structure.bindings
             ],
         )
-        encoder = handle.create_command_encoder()
-        compute = encoder.begin_compute_pass()
-        compute.set_pipeline(kernel.pipeline)
-        compute.set_bind_group(0, group)
-        compute.dispatch_workgroups(*grid)
-        compute.end()
-        handle.queue.submit([encoder.finish()])
-        return bytes(handle.queue.read_buffer(buffers["y"]))
-    finally:
+    except Exception:
         for buffer in buffers.values():
             buffer.destroy()
+        raise
 
 
 def _whole_words(array: Array) -> bytes:

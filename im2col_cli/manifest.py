@@ -1,7 +1,7 @@
 """manifest.json: the interface of every variant, a line each, for engines that load the WGSL.
 
     {
-    "format": 1,
+    "format": 2,
     "templates": "<SHA-256>",
     "matrix": "<SHA-256>",
     "variants": [
@@ -12,6 +12,10 @@
 
 It is a golden like the others, and the lines make partial checks and updates exact: those of
 variants that a command did not look at stay as they are.
+
+Records of format 2 are of several families of kernels. `weight_layout` is how the host packs the
+weight. Where `constants` has names, the host sets these when it makes the pipeline, and the size of
+a workgroup is a product with one of them.
 
 Before the records stands what they were written from. With each golden's own hash that tells, of a
 difference, which side moved since. It is renewed when a record is: a template edit that changes no
@@ -26,10 +30,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from im2col_cli import interface, storage, wgsl
-from im2col_cli.variant import Variant
+from im2col_cli.variant import Structure, Variant
 
 FILE = "manifest.json"
-FORMAT = 1
+FORMAT = 2
 _HEAD = f'{{\n"format": {FORMAT},\n'
 _VARIANTS = '"variants": [\n'
 _TAIL = "\n]\n}\n"
@@ -79,7 +83,6 @@ def origin(text: str) -> Origin | None:
 def record(variant: Variant, text: str) -> Record:
     """What an engine must know to load and dispatch a variant whose WGSL is `text`."""
     structure, activation = variant.structure, variant.activation
-    tile = structure.tile
     fields = variant.uniforms
     return {
         "variant": variant.name,
@@ -96,11 +99,14 @@ def record(variant: Variant, text: str) -> Record:
             ],
         },
         "entry_point": interface.ENTRY_POINT,
-        "workgroup_size": [variant.workgroup_size, 1, 1],
+        "workgroup_size": [_width(structure), 1, 1],
+        "family": structure.family.name,
         "element_type": structure.element_type,
         "vec_size": structure.vec_size,
-        "tile": {"name": tile.name, "m": tile.m, "n": tile.n, "k": tile.k},
+        "tile": _tile(structure),
         "features": list(structure.features),
+        "weight_layout": structure.family.weight_layout,
+        "constants": [constant.name for constant in structure.constants],
         "bindings": [
             {
                 "binding": entry.number,
@@ -117,6 +123,19 @@ def record(variant: Variant, text: str) -> Record:
             ],
         },
     }
+
+
+def _width(structure: Structure) -> int | str:
+    """Invocations of a workgroup; where a constant has a part in it, as a WGSL expression."""
+    if structure.family.is_specialized:
+        return f"{structure.invocations} * K_SPLIT"
+    return structure.invocations
+
+
+def _tile(structure: Structure) -> Record:
+    tile = structure.tile
+    sizes = {"name": tile.name, "m": tile.m, "n": tile.n}
+    return sizes if structure.family.is_specialized else {**sizes, "k": tile.k}
 
 
 def compose(

@@ -14,8 +14,14 @@ FULL_MATRIX = tuple(
     for activation in ACTIVATIONS.values()
 )
 
-# Every activation where structures are used most; elsewhere clip, which reads both slots.
-_FULLY_COVERED = ("f16-vec4-n32x64-bias", "f16-vec4-n32x64")
+# Every activation in a structure of each family, and in the one most used without bias; elsewhere
+# clip, which reads both slots.
+_FULLY_COVERED = (
+    "f16-vec4-n32x64-bias",
+    "f16-vec4-n32x64",
+    "f16-vec4-r16x32-bias",
+    "f16-vec4-s32x16-bias",
+)
 
 GOLDEN_MATRIX = tuple(
     variant

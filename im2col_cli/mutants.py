@@ -10,6 +10,7 @@ from im2col_cli.errors import TemplateError
 
 _N = "vec4-n32x64-bias/clip"
 _M = "vec4-m64x32-bias/clip"
+_R = "vec4-r16x16/clip"
 
 
 class Mutant(NamedTuple):
@@ -350,8 +351,8 @@ _ACTIVATIONS = (
     Mutant(
         "gelu_tanh: a constant off in its sixth digit",
         "vec4-n32x64/gelu_tanh",
-        "1.5957691",
-        "1.5957791",
+        "1.5957692",
+        "1.5957792",
     ),
     Mutant(
         "gelu_tanh: v^2 for v^3",
@@ -371,6 +372,66 @@ _ACTIVATIONS = (
     Mutant("erf: sign lost", "vec4-n32x64/erf", "sign(v) * ", ""),
 )
 
+# Where sizes are constants and invocations own registers.
+_IN_STRIP = "let column = m % PITCH"
+_COLUMN = "let column = tile.strip * STRIP_W + m % PITCH"
+_LOADED = "            let i = first + load * WORKGROUP_SIZE;\n            if"
+
+_STAGE_X = (
+    Mutant("patch: phases swapped", _R, "phase / PHASES_W", "phase % PHASES_W"),
+    Mutant("patch: read from another phase", _R, "h % STRIDE_H * PHASES_W + w", "w"),
+    Mutant("patch: rows without halo", _R, "PITCH = STRIP_W + HALO_W", "PITCH = STRIP_W"),
+    Mutant("patch: halo below forgotten", _R, "TILE_M + HALO_H * PITCH +", "TILE_M +"),
+    Mutant("patch: pad above forgotten", _R, " - PAD_TOP", ""),
+    Mutant(
+        "patch: first strip for all", _R, f"{_COLUMN};\n    let src", f"{_IN_STRIP};\n    let src"
+    ),
+    Mutant("patch: first window for all", _R, " + window.h * DILATION_H", ""),
+    Mutant("patch: first chunk for all", _R, "window.channel + vector", "vector"),
+    Mutant(
+        "patch: last load of an invocation not stored",
+        _R,
+        f"load < LOADS; load++) {{\n{_LOADED}",
+        f"load < LOADS - 1u; load++) {{\n{_LOADED}",
+    ),
+    Mutant("patch: loads overstepped", _R, "first += LOADS", "first += (LOADS + 1u)"),
+)
+
+_REGISTERS = (
+    Mutant("weight of the first chunk for all", _R, "CHANNEL_I + channel_first", "CHANNEL_I"),
+    Mutant("weight of the first window for all", _R, "(window_h + row)", "row"),
+    Mutant("first channels for all", _R, ", N_VECTORS - 1u)", ", 0u)"),
+    Mutant(
+        "rest of a chunk among parts of K lost",
+        _R,
+        "(PATCH_VECTORS + K_SPLIT - 1u) / K_SPLIT",
+        "PATCH_VECTORS / K_SPLIT",
+    ),
+    Mutant("last part of K lost", _R, "part < K_SPLIT", "part + 1u < K_SPLIT"),
+    Mutant("parts of K in one place", _R, "(k_part * TILE_M + m_local", "(m_local"),
+    Mutant(
+        "last pixel of an invocation lost",
+        _R,
+        "pixel < PIXELS; pixel++) {\n        p",
+        "pixel < PIXELS - 1u; pixel++) {\n        p",
+    ),
+    Mutant("rows of y not bounded", _R, "row >= OUTPUT_H || ", ""),
+    Mutant("columns of y not bounded", _R, "column >= OUTPUT_W || ", ""),
+    Mutant("channels of y not bounded", _R, " || n >= CHANNEL_O", ""),
+    Mutant(
+        "strips and images swapped",
+        _R,
+        "strip / STRIPS, strip % STRIPS",
+        "strip % STRIPS, strip / STRIPS",
+    ),
+    Mutant(
+        "surplus workgroups not ignored where sizes are constants",
+        _R,
+        "index >= uniforms.batch * TILES",
+        "index >= 4294967295u",
+    ),
+)
+
 _EQUIVALENT = (
     Mutant(
         "rows beyond m not zeroed",
@@ -388,4 +449,13 @@ _EQUIVALENT = (
     ),
 )
 
-MUTANTS = (*_LOAD_X, *_LOAD_WEIGHT, *_EPILOGUE, *_MAIN, *_ACTIVATIONS, *_EQUIVALENT)
+MUTANTS = (
+    *_LOAD_X,
+    *_LOAD_WEIGHT,
+    *_EPILOGUE,
+    *_MAIN,
+    *_ACTIVATIONS,
+    *_STAGE_X,
+    *_REGISTERS,
+    *_EQUIVALENT,
+)

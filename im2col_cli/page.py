@@ -18,7 +18,7 @@ import jinja2
 
 from im2col_cli import highlight, manifest, revisions
 from im2col_cli.activation import ACTIVATIONS
-from im2col_cli.variant import ELEMENT_TYPES, TILES, VEC_SIZES, Variant
+from im2col_cli.variant import ELEMENT_TYPES, FAMILIES, TILES, VEC_SIZES, Variant
 
 if TYPE_CHECKING:
     from im2col_cli.plots import Plot
@@ -43,6 +43,7 @@ class Axis(NamedTuple):
 
 
 _AXES = (
+    Axis("family", "kernel", tuple(FAMILIES)),
     Axis("element_type", "type", ELEMENT_TYPES),
     Axis("vec_size", "vector", tuple(map(str, VEC_SIZES))),
     Axis("tile", "tile", tuple(tile.name for tile in TILES)),
@@ -121,6 +122,7 @@ def document(
         axes=_AXES,
         activations=tuple(dict.fromkeys(variant.activation.name for variant in texts)),
         count=len(texts),
+        families=len(FAMILIES),
         fingerprint=manifest.fingerprint(texts),
         base=base,
         figures=figures,
@@ -147,7 +149,8 @@ def data(
         **base._asdict(),
         "goldens": [golden(*kept) for kept in base.goldens],
     }
-    fields = [field for variant in texts for field in variant.uniforms]
+    uniforms = {field.name: field.meaning for variant in texts for field in variant.uniforms}
+    constants = {one.name: one.meaning for variant in texts for one in variant.structure.constants}
     return {
         "format": 1,
         "fingerprint": manifest.fingerprint(texts),
@@ -160,7 +163,7 @@ def data(
             row.name: {"operator": row.operator, "formula": row.formula}
             for row in ACTIVATIONS.values()
         },
-        "meanings": {field.name: field.meaning for field in fields},
+        "meanings": uniforms | constants,
     }
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from im2col_cli import cases, kernel, parity, reference
 from im2col_cli.cases import Case
+from im2col_cli.launch import launch
 from im2col_cli.matrix import GOLDEN_MATRIX
 from im2col_cli.variant import VEC_SIZES
 
@@ -19,7 +20,10 @@ def run_data() -> Data:
 
     - `cases`: a case for each vector width, with its sizes, what its inputs follow from, and the
       values of slots that it has for itself
-    - `large`: the variants that run the cases marked `once`, too
+    - `large`: the variants that run the cases marked `once`, too; `brief`: those that run just the
+      cases marked `is_core`
+    - `launches`, by structure without its bias, then by case: the values of the constants, in their
+      order, and the number of workgroups, where limits are WebGPU's defaults
     - `parameters` and `oracles`, by activation: the values of its slots; what a correct f32 form
       may add to an error, `ulps` relative and `absolute`
     - `sum_slack`, `argument_ulps`, `underflow`, `flushed`: the rest of the bound, as in `parity`
@@ -29,6 +33,8 @@ def run_data() -> Data:
     return {
         "cases": [_case(case, vec_size) for case in cases.CASES for vec_size in VEC_SIZES],
         "large": [v.name for v in GOLDEN_MATRIX if any(c.once for c in parity.cases_of(v))],
+        "brief": [v.name for v in GOLDEN_MATRIX if all(c.is_core for c in parity.cases_of(v))],
+        "launches": _launches(),
         "parameters": {name: dict(cases.parameters(name)) for name in reference.ORACLES},
         "oracles": {
             name: {"ulps": oracle.ulps, "absolute": oracle.absolute}
@@ -41,6 +47,22 @@ def run_data() -> Data:
         "guard": kernel.GUARD,
         "unwritten": kernel.UNWRITTEN[0],
     }
+
+
+def _launches() -> Data:
+    """Only of structures with constants: the rest follows from the sizes of case and tile."""
+    found: Data = {}
+    for variant in GOLDEN_MATRIX:
+        structure, activation = variant.structure, variant.activation
+        if structure.constants:
+            launches = found.setdefault(structure.name.removesuffix("-bias"), {})
+            for case in parity.cases_of(variant):
+                if case.name not in launches:
+                    convolution = case.convolution(structure.vec_size)
+                    made = launch(variant, convolution, cases.parameters(activation.name, case))
+                    values = [made.constants[constant.name] for constant in structure.constants]
+                    launches[case.name] = [values, made.workgroups]
+    return found
 
 
 def _case(case: Case, vec_size: int) -> Data:
@@ -65,5 +87,6 @@ def _case(case: Case, vec_size: int) -> Data:
         "weight_scale": cases.weight_scale(c),
         "is_rounded": case.is_rounded,
         "once": case.once,
+        "is_core": case.is_core,
         "parameters": dict(cases.CROSSED) if case.is_crossed else {},
     }

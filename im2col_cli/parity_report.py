@@ -9,6 +9,7 @@ from im2col_cli.machine import junit
 from im2col_cli.matrix import as_patterns
 from im2col_cli.parity import Comparison, Error, Run, Sweep, Verdict
 from im2col_cli.screen import styled, table
+from im2col_cli.variant import Variant
 from im2col_cli.words import counted
 
 # Of an adapter's features, those that a variant can need or a bench can use.
@@ -24,11 +25,14 @@ _BOUNDS = (
 
 
 class Findings(NamedTuple):
-    """All that one command ran, and on which adapter for each element type."""
+    """All that one command ran, and on which adapter for each element type; what it did not run,
+    as what that needs is `lacking`."""
 
     adapters: Mapping[str, Adapter]
     runs: tuple[Run, ...]
     sweeps: tuple[Sweep, ...]
+    left_out: tuple[Variant, ...] = ()
+    lacking: str = ""
 
     @property
     def failed(self) -> bool:
@@ -78,13 +82,21 @@ def summary(findings: Findings) -> list[str]:
     lines = [f"{len(names - bad)} of {len(names)} variants pass, in {len(findings.runs)} runs"]
     if findings.sweeps:
         lines.append(f"{good} of {len(findings.sweeps)} activations pass over their whole domain")
-    return lines + [f"{kind} on {adapter.name}" for kind, adapter in findings.adapters.items()]
+    lines += [f"{kind} on {adapter.name}" for kind, adapter in findings.adapters.items()]
+    if findings.left_out:
+        left_out = [variant.name for variant in findings.left_out]
+        patterns = as_patterns(left_out, [*left_out, *names])
+        count = counted(len(left_out), "variant")
+        lines.append(f"NOT RUN: {count} ({', '.join(patterns[:12])}): {findings.lacking}")
+    return lines
 
 
 def as_json(findings: Findings) -> str:
     """Every run and sweep, with its worst error."""
     document = {
         "adapters": {kind: adapter._asdict() for kind, adapter in findings.adapters.items()},
+        "not_run": [variant.name for variant in findings.left_out],
+        "lacking": findings.lacking,
         "runs": [
             {"variant": run.variant.name, "case": run.case, **_comparison(run.comparison)}
             for run in findings.runs

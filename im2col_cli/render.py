@@ -84,7 +84,7 @@ def render(variants: Iterable[Variant], templates: Path) -> dict[Variant, str]:
         if variant.activation not in checked:
             _check_activation(environment, variant, templates)
             checked.add(variant.activation)
-        texts[variant] = _render(environment, KERNEL, variant)
+        texts[variant] = _render(environment, variant.structure.template, variant)
     return texts
 
 
@@ -97,8 +97,9 @@ def source_lines(variants: Iterable[Variant], templates: Path) -> dict[Variant, 
     marking = _environment(_MarkingEnvironment, templates)
     sources = {}
     for variant in variants:
-        marked = _render(marking, KERNEL, variant)
-        if _MARK.sub("", marked) != _render(plain, KERNEL, variant):
+        kernel = variant.structure.template
+        marked = _render(marking, kernel, variant)
+        if _MARK.sub("", marked) != _render(plain, kernel, variant):
             raise TemplateError(
                 f"cannot tell where lines come from ({templates}): a template has the characters"
                 " U+E000 and U+E001, which mark lines here",

@@ -2,7 +2,7 @@
 
 It is made from what the weight tells, never from the sizes of x: whoever packs weights, before any
 run, and whoever runs the convolution get the same answer. Sizes enter afterwards, in `plan`: they
-choose the tile and the grid, which no packed weight depends on.
+choose tile, cut and grid, which no packed weight depends on.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,16 +10,31 @@ from dataclasses import dataclass
 from math import ceil
 from typing import NamedTuple
 
-from im2col_cli import conv
+from im2col_cli import schedule
 from im2col_cli.activation import ACTIVATIONS, Activation, ActivationKind, is_activation_supported
 from im2col_cli.conv import Convolution
-from im2col_cli.variant import STRUCTURES, TILES, VEC_SIZES, Tile, Variant
+from im2col_cli.cut import DEFAULT_MEMORY
+from im2col_cli.gpu import Adapter
+from im2col_cli.launch import Launch, launch
+from im2col_cli.schedule import Tuned
+from im2col_cli.variant import (
+    IM2COL,
+    REGISTERS,
+    STRUCTURES,
+    SUBGROUP_MATRIX,
+    Family,
+    Tile,
+    Variant,
+)
 
 # ONNX's names of the element types that variants exist for; the kernel's gate admits one of them.
 ELEMENT_TYPES = {"float16": "f16", "float": "f32"}
 
 # Fewer workgroups than this leave a GPU's cores idle: then smaller tiles are better.
 _ENOUGH_WORKGROUPS = 128
+
+# With fewer input channels most of a 16x16 matrix would be padding.
+_WIDE = 16
 
 # Narrower outputs than this leave invocations of an N-major workgroup idle.
 _NARROW = 64
@@ -85,7 +100,7 @@ class Refused:
 
 @dataclass(frozen=True)
 class Selection:
-    """The convolution reaches the kernel: all of its variant but the tile."""
+    """The convolution reaches the kernel."""
 
     layer: Layer
 
@@ -93,21 +108,15 @@ class Selection:
     def activation(self) -> Activation:
         return ACTIVATIONS[self.layer.activation]
 
-    def variant(self, tile: Tile) -> Variant:
+    def upstream_variant(self, m: int, n: int, *, m_major: bool = False) -> Variant:
+        """What upstream runs for m by n outputs of an image; `m_major` admits M-major tiles, as a
+        fork has it."""
         layer = self.layer
+        tile = tile_for(m, n, m_major=m_major)
         bias = "-bias" if layer.has_bias else ""
         element_type = ELEMENT_TYPES[layer.element_type]
         structure = f"{element_type}-vec{vec_size(layer.channel_i)}-{tile.name}{bias}"
         return Variant(STRUCTURES[structure], self.activation)
-
-
-class Plan(NamedTuple):
-    """How a selected convolution runs: its module, grid (x, y) and uniform buffer."""
-
-    variant: Variant
-    workgroups: int
-    dispatch: tuple[int, int]
-    uniforms: bytes
 
 
 def _is_supported(layer: Layer, _: Target | None) -> bool:
@@ -179,33 +188,57 @@ def decide(layer: Layer, target: Target | None) -> Selection | Refused:
     return Refused(reasons) if reasons else Selection(layer)
 
 
+def family_of(layer: Layer, adapter: Adapter | None) -> Family:
+    """The family of kernels that is fastest for a layer on an adapter; None is any.
+
+    It follows from what the weight tells, which is packed for it.
+    """
+    wide = layer.channel_i % SUBGROUP_MATRIX.vec_sizes[0] == 0 and layer.channel_i >= _WIDE
+    able = adapter is not None and adapter.has_matrices
+    if able and wide and ELEMENT_TYPES[layer.element_type] in SUBGROUP_MATRIX.element_types:
+        return SUBGROUP_MATRIX
+    return REGISTERS
+
+
 def plan(
     selection: Selection,
     convolution: Convolution,
     parameters: Mapping[str, float],
+    adapter: Adapter | None = None,
     *,
-    m_major: bool = False,
-) -> Plan:
-    """How `convolution`, which is the selected layer at some size, runs; `parameters` are the
-    activation's, by the registry's names. `m_major` admits M-major tiles, as a fork has it.
+    memory: int = DEFAULT_MEMORY,
+    tuned: Tuned | None = None,
+) -> Launch:
+    """How `convolution`, which is the selected layer at some size, runs on the adapter, where a
+    workgroup may have `memory` bytes; `parameters` are the activation's, by the registry's names.
 
     Raises ShapeError where the grid is too large or the parameters are not the activation's.
     """
-    variant = selection.variant(tile_for(convolution.m, convolution.n, m_major=m_major))
-    workgroups = conv.workgroups(convolution, variant.structure.tile)
-    uniforms = conv.uniforms(variant, convolution, parameters)
-    return Plan(variant, workgroups, conv.dispatch(workgroups), uniforms)
+    layer = selection.layer
+    chosen = schedule.choose(
+        family_of(layer, adapter),
+        ELEMENT_TYPES[layer.element_type],
+        layer.has_bias,
+        convolution,
+        memory=memory,
+        is_cpu=adapter is not None and adapter.is_cpu,
+        tuned=tuned,
+    )
+    variant = Variant(chosen.structure, selection.activation)
+    return launch(variant, convolution, parameters, memory=memory, chosen=chosen.cut)
 
 
 def tile_for(m: int, n: int, *, m_major: bool = False) -> Tile:
     """The largest tile that splits the m by n outputs of one image into enough workgroups; else
     the smallest."""
     major = "m" if m_major and n < _NARROW else "n"
-    tiles = sorted((t for t in TILES if t.major == major), key=lambda t: t.m * t.n, reverse=True)
+    tiles = sorted(
+        (t for t in IM2COL.tiles if t.kind == major), key=lambda t: t.m * t.n, reverse=True
+    )
     enough = (t for t in tiles if ceil(m / t.m) * ceil(n / t.n) >= _ENOUGH_WORKGROUPS)
     return next(enough, tiles[-1])
 
 
 def vec_size(channel_i: int) -> int:
     """The widest vector that divides the channels of x."""
-    return max(size for size in VEC_SIZES if channel_i % size == 0)
+    return max(size for size in IM2COL.vec_sizes if channel_i % size == 0)

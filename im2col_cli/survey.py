@@ -10,7 +10,7 @@ from im2col_cli import manifest, parity, reference
 from im2col_cli import mutants as rules
 from im2col_cli import record as records
 from im2col_cli.errors import GpuError, UsageError
-from im2col_cli.gpu import Adapter, Device, open_device
+from im2col_cli.gpu import Adapter, Device, open_device, open_fast_device
 from im2col_cli.matrix import GOLDEN_MATRIX
 from im2col_cli.parity_report import Findings
 from im2col_cli.render import render
@@ -29,6 +29,7 @@ class Place(NamedTuple):
 def variants(chosen: Sequence[Variant], templates: Path, place: Place) -> Findings:
     """Runs the variants on all cases, and their activations over their whole domains.
 
+    Variants that need what is experimental are left out, and said to be, where others remain.
     Raises UsageError for an activation without a reference, and GpuError where no device can run
     them.
     """
@@ -38,24 +39,51 @@ def variants(chosen: Sequence[Variant], templates: Path, place: Place) -> Findin
             f"no reference for {', '.join(sorted(unknown))} (im2col_cli/reference.py)",
             "add a row to ORACLES there: the activation in float64",
         )
-    kinds = {variant.structure.element_type: None for variant in chosen}
-    devices = {kind: _open(kind, place) for kind in kinds}
-    activations = {variant.activation.name: None for variant in chosen}
+    devices, lacking = _devices(chosen, place)
+    able = [variant for variant in chosen if variant.structure.features in devices]
+    kinds = {v.structure.element_type: devices[FEATURES[v.structure.element_type]] for v in able}
+    activations = {variant.activation.name: None for variant in able}
     sweeping = [parity.sweep_variant(kind, name) for kind in kinds for name in activations]
-    texts = render([*chosen, *sweeping], templates)
+    texts = render([*able, *sweeping], templates)
     runs: list[parity.Run] = []
     sweeps: list[parity.Sweep] = []
-    with progress("running", len(chosen) + len(sweeping)) as step:
-        for variant in chosen:
-            device = devices[variant.structure.element_type]
-            runs += parity.run_cases(device, variant, texts[variant])
+    with progress("running", len(able) + len(sweeping)) as step:
+        for variant in able:
+            runs += parity.run_cases(devices[variant.structure.features], variant, texts[variant])
             step()
         for variant in sweeping:
-            device = devices[variant.structure.element_type]
+            device = kinds[variant.structure.element_type]
             sweeps.append(parity.sweep(device, variant, texts[variant]))
             step()
-    adapters = {kind: device.adapter for kind, device in devices.items()}
-    return Findings(adapters, tuple(runs), tuple(sweeps))
+    adapters = {kind: device.adapter for kind, device in kinds.items()}
+    left_out = tuple(variant for variant in chosen if variant not in set(able))
+    return Findings(adapters, tuple(runs), tuple(sweeps), left_out, lacking)
+
+
+def _devices(chosen: Sequence[Variant], place: Place) -> tuple[dict[tuple[str, ...], Device], str]:
+    """A device for each set of features that variants need, and why there is none for the rest.
+
+    One with subgroup matrices has all the memory of its adapter, as where it has to be fast.
+    """
+    devices = {}
+    lacking = ""
+    types = dict.fromkeys(variant.structure.element_type for variant in chosen)
+    for element_type in types:
+        devices[FEATURES[element_type]] = _open(element_type, place)
+    for variant in chosen:
+        if variant.structure.features in devices or lacking:
+            continue
+        try:
+            device = open_fast_device(variant.structure.features, *place)
+            needs = device.adapter.lacks(variant)
+            if needs:
+                raise GpuError(f"{device.adapter.name} lacks {', '.join(needs)}")
+            devices[variant.structure.features] = device
+        except GpuError as error:
+            lacking = error.message
+            if all(v.structure.features not in devices for v in chosen):
+                raise
+    return devices, lacking
 
 
 class Domains(NamedTuple):

@@ -95,7 +95,7 @@ def accepted(
     return {
         variant: text
         for variant, text in texts.items()
-        if all(passes(result.found[variant]) for result in compiled)
+        if all(passes(result.found.get(variant, ())) for result in compiled)
     }
 
 
@@ -185,7 +185,8 @@ def _urgency(finding: Finding) -> tuple[int, int]:
 def _disagreements(compiled: Sequence[Compiled], variants: Iterable[Variant]) -> list[Disagreement]:
     groups: dict[tuple[tuple[str, ...], tuple[str, ...]], Disagreement] = {}
     for variant in variants:
-        severities = {c.compiler: {d.severity for d in c.found[variant]} for c in compiled}
+        reading = [c for c in compiled if variant in c.found]
+        severities = {c.compiler: {d.severity for d in c.found[variant]} for c in reading}
         refuses = tuple(name for name, seen in severities.items() if ERROR in seen)
         accepts = tuple(name for name, seen in severities.items() if not seen - {WARNING})
         if accepts and refuses:

@@ -27,9 +27,8 @@ def text(validation: Validation, folders: Folders, *, terminal: bool) -> str:
     """What was found, each once; then who compiled, who could not, and how it ended."""
     findings = finding_lines(validation.findings, validation.variants, folders)
     lines = [*findings, *_disagreement_lines(validation)]
-    total = len(validation.variants)
     rows = (
-        (done.compiler, *done.identity, f"{_passed(done)} of {total}")
+        (done.compiler, *done.identity, f"{_passed(done)} of {len(done.found)}")
         for done in validation.compiled
     )
     columns = ("compiler", "version", "adapter", "passed")
@@ -38,6 +37,7 @@ def text(validation: Validation, folders: Folders, *, terminal: bool) -> str:
         screen.styled(lines, terminal=terminal)
         + (table if validation.compiled else "")
         + screen.styled(_absent_lines(validation), terminal=terminal)
+        + screen.styled(_unread_lines(validation), terminal=terminal)
         + _summary(validation, folders)
     )
 
@@ -46,9 +46,9 @@ def brief(validation: Validation, folders: Folders, *, terminal: bool) -> str:
     """What was found, and a line a compiler."""
     findings = finding_lines(validation.findings, validation.variants, folders)
     lines = [*findings, *_disagreement_lines(validation)]
-    total = len(validation.variants)
     lines += [
-        (f"{done.compiler} accepts {_passed(done)} of {total}", "") for done in validation.compiled
+        (f"{done.compiler} accepts {_passed(done)} of {len(done.found)}", "")
+        for done in validation.compiled
     ]
     return screen.styled([*lines, *_absent_lines(validation)], terminal=terminal)
 
@@ -61,7 +61,13 @@ def as_json(validation: Validation, folders: Folders, matrix: str) -> str:
         "templates": str(folders.templates),
         "good": not (validation.failed or validation.lacks),
         "compilers": [
-            {"compiler": done.compiler, **done.identity._asdict(), "passed": _passed(done)}
+            {
+                "compiler": done.compiler,
+                **done.identity._asdict(),
+                "read": len(done.found),
+                "passed": _passed(done),
+                "modules_only": [variant.name for variant in done.modules],
+            }
             for done in validation.compiled
         ],
         "absent": [asdict(absent) for absent in validation.absent],
@@ -154,6 +160,20 @@ def _absent_lines(validation: Validation) -> Iterator[_Line]:
     for absent in validation.absent:
         yield f"ABSENT: {absent.compiler} compiled nothing: {absent.reason}", _STYLES[WARNING]
         yield f"  {absent.hint}", ""
+
+
+def _unread_lines(validation: Validation) -> Iterator[_Line]:
+    """What a compiler could not be asked, or not in full."""
+    for done in validation.compiled:
+        unread = [variant for variant in validation.variants if variant not in done.found]
+        if unread:
+            lacking = f"{done.compiler} does not know the features of {len(unread)} variants"
+            yield f"{lacking}: others compile them", ""
+            yield from _also_in(unread, validation.variants)
+        if done.modules:
+            needing = f"{len(done.modules)} variants as modules, without a pipeline"
+            yield f"{done.compiler} compiled {needing}: they need over 16 KB of memory", ""
+            yield from _also_in(done.modules, validation.variants)
 
 
 def _summary(validation: Validation, folders: Folders) -> str:

@@ -1,12 +1,12 @@
 """WebGPU in a page by way of im2col's own devices: SwiftShader, Chromium's adapter, has no f16, and
 the adapters with f16 that run on CPUs are none that Chromium takes.
 
-What the page does itself stays: it makes the uniforms and inputs, chooses the workgroups, and reads
-and judges y. Compiling and dispatching are im2col's.
+What the page does itself stays: it makes the uniforms and inputs, packs the weight, hands over the
+constants and the workgroups, and reads and judges y. Compiling and dispatching are im2col's.
 """
 
 import base64
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from im2col_cli import kernel
 from im2col_cli.gpu import Device
@@ -30,7 +30,7 @@ const device = {
     createBindGroupLayout: () => null,
     createPipelineLayout: () => null,
     createComputePipelineAsync: async ({ compute }) =>
-        ({ ...compute.module, getBindGroupLayout: () => null }),
+        ({ ...compute.module, constants: compute.constants, getBindGroupLayout: () => null }),
     createBuffer: ({ size }) => ({
         bytes: new Uint8Array(size),
         async mapAsync() { this.bytes = decode(await this.result); },
@@ -41,7 +41,9 @@ const device = {
     createCommandEncoder() {
         const job = {};
         const pass = {
-            setPipeline({ name, code }) { Object.assign(job, { name, code }); },
+            setPipeline({ name, code, constants }) {
+                Object.assign(job, { name, code, constants });
+            },
             setBindGroup(_, entries) { job.entries = entries; },
             dispatchWorkgroups(...grid) { job.grid = grid; },
             end() {},
@@ -54,10 +56,10 @@ const device = {
     },
     queue: {
         writeBuffer(buffer, offset, data) { buffer.bytes.set(data, offset); },
-        submit([{ name, code, entries, grid, copy }]) {
+        submit([{ name, code, constants, entries, grid, copy }]) {
             const contents = entries.map(({ binding, resource }) =>
                 [binding, encode(resource.buffer.bytes)]);
-            copy.result = dispatchThere(name, code, contents, grid);
+            copy.result = dispatchThere(name, code, constants, contents, grid);
         },
     },
 };
@@ -70,13 +72,45 @@ def bridge(page: "Page", device: Device) -> None:
     """Puts the device into the page as its WebGPU."""
     compiled: dict[str, kernel.Kernel] = {}
 
-    def dispatch(name: str, code: str, contents: list[tuple[int, str]], grid: list[int]) -> str:
+    def dispatch(
+        name: str,
+        code: str,
+        constants: dict[str, int],
+        contents: list[tuple[int, str]],
+        grid: list[int],
+    ) -> str:
         if code not in compiled:
             compiled[code] = kernel.compile_variant(device, parse(name), code)
         made = compiled[code]
         names = {entry.number: entry.name for entry in made.variant.structure.bindings}
         data = {names[number]: base64.b64decode(text) for number, text in contents}
-        return base64.b64encode(kernel._dispatch(made, data, (grid[0], grid[1]))).decode()
+        return base64.b64encode(_dispatched(made, constants, data, grid)).decode()
 
     page.expose_function("dispatchThere", dispatch)
     page.evaluate(_FAKE)
+
+
+def _dispatched(
+    made: kernel.Kernel, constants: dict[str, int], data: dict[str, bytes], grid: list[int]
+) -> bytes:
+    """The bytes of y afterwards, of buffers with that data."""
+    pipeline = kernel._pipeline(made, constants)
+    handle = made.device.handle
+    buffers: dict[str, Any] = {}
+
+    def work() -> bytes:
+        group = kernel._bind(made, data, buffers)
+        encoder = handle.create_command_encoder()
+        compute = encoder.begin_compute_pass()
+        compute.set_pipeline(pipeline)
+        compute.set_bind_group(0, group)
+        compute.dispatch_workgroups(*grid)
+        compute.end()
+        handle.queue.submit([encoder.finish()])
+        return bytes(handle.queue.read_buffer(buffers["y"]))
+
+    try:
+        return made.device.attempt(f"running {made.variant.name}", work)
+    finally:
+        for buffer in buffers.values():
+            buffer.destroy()

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from im2col_cli import Conv2d, conv2d, selection
+from im2col_cli.conv import Convolution
 from im2col_cli.errors import ShapeError, UsageError
 from im2col_cli.selection import QUALIFYING, Selection, Target
 from tests.adapters import device
@@ -40,8 +41,10 @@ def test_the_size_of_x_never_changes_the_decision(
     layer = Conv2d(weight, target=target)
     for height, width in sizes:
         if isinstance(layer.decision, Selection):
-            variant = layer.decision.variant(selection.tile_for(height * width, len(weight)))
+            problem = Convolution(1, height, width, weight.shape[1], len(weight), *weight.shape[2:])
+            variant = selection.plan(layer.decision, problem, {}).variant
             assert weight.shape[1] % variant.structure.vec_size == 0
+            assert variant.structure.family is selection.family_of(layer.decision.layer, None)
         assert layer.decision == Conv2d(weight, target=target).decision
 
 

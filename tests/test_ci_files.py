@@ -342,7 +342,7 @@ def test_an_accepted_edit_is_explained_in_a_pull_request(runner: Runner) -> None
     )
     job = runner.run(page="false")
     assert job.code == 0
-    assert f"## Since <code>{runner.base}</code>: 48 changed; 30 identical" in job.summary
+    assert f"## Since <code>{runner.base}</code>: 90 changed; 60 identical" in job.summary
     assert "Gravest change: **renamed upper -&#62; above**" in job.summary
     assert "clip.wgsl.jinja:4" in job.summary
 

@@ -287,7 +287,7 @@ def test_list_json_says_what_the_table_says(im2col: Im2col) -> None:
 
 def test_list_takes_patterns(im2col: Im2col) -> None:
     out = im2col("list", "--matrix", "full", "*-bias/tanh").out
-    assert out.endswith("\n24 variants\n")
+    assert out.endswith("\n45 variants\n")
 
 
 def test_render_one_is_its_golden(project: Path) -> None:
@@ -318,7 +318,7 @@ def test_render_json_is_the_interface_with_the_text(project: Path, im2col: Im2co
     document = json.loads(im2col("render", "--format", "json", "clip", "*/relu").out)
     manifest = json.loads((project / "goldens/manifest.json").read_text())
     records = {record["variant"]: record for record in manifest["variants"]}
-    assert document["count"] == len(document["variants"]) == 3
+    assert document["count"] == len(document["variants"]) == 5
     for entry in document["variants"]:
         text = entry.pop("wgsl")
         assert text == (project / "goldens" / entry["file"]).read_text()
@@ -380,7 +380,7 @@ def test_closed_reader_does_not_turn_the_gate_green(project: Path) -> None:
     stale_clips(project)
     code, err = run_with_closed_reader(project, "check-goldens", "--format", "json")
     assert code == 1
-    assert b"48 changed" in err
+    assert b"90 changed" in err
     assert b"Traceback" not in err
 
 
@@ -405,7 +405,7 @@ def test_full_standard_error_does_not_turn_the_gate_green(project: Path) -> None
     stale_clips(project)
     done = in_shell(project, "2>/dev/full", "check-goldens", "--format", "json")
     assert done.returncode == 1
-    assert json.loads(done.stdout)["counts"]["changed"] == 48
+    assert json.loads(done.stdout)["counts"]["changed"] == 90
 
 
 @pytest.mark.parametrize("redirection", [">&-", "2>&-", "<&- >&- 2>&-"])

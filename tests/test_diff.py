@@ -115,7 +115,7 @@ def test_a_golden_that_a_revision_has_not(im2col: Im2col) -> None:
         (["clip@HEAD:x", "clip"], 2, "no git revision"),
         (["clip"], 2, "one side is not enough"),
         (["goldens/x.wgsl"], 2, "one side is not enough"),
-        (["*/clip", "clip"], 2, "means 48 variants"),
+        (["*/clip", "clip"], 2, "means 90 variants"),
         ([], 2, "Missing argument 'A'"),
         (["clip", "gelu", "--side-by-side", "--format", "json"], 2, "leave out one"),
         (["clip", "gelu", "-U", "-1"], 2, "-U"),

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -12,8 +13,10 @@ import pytest
 from onnx import helper
 
 from im2col_cli import gpu
+from im2col_cli.conv import Convolution
 from im2col_cli.explain import PATHS, assume
-from im2col_cli.selection import GATES, QUALIFYING, Target
+from im2col_cli.interface import CONSTANTS
+from im2col_cli.selection import GATES, QUALIFYING, Layer, Selection, Target, plan
 from tests.conftest import ROOT, Im2col
 from tests.models import LIGHT, MICROSOFT, conv, model, saved
 
@@ -183,13 +186,19 @@ def explained(im2col: Im2col, folder: Path, *nodes: Any, **more: Any) -> Any:
 def test_a_row_that_qualifies(im2col: Im2col, tmp_path: Path) -> None:
     leaky = helper.make_node("LeakyRelu", ["c"], ["y"], alpha=0.5)
     row = explained(im2col, tmp_path, conv(pads=[1, 1, 1, 1]), leaky)
+    problem = Convolution(1, 8, 8, 4, 16, 3, 3, pads=(1, 1, 1, 1))
+    planned = plan(
+        Selection(Layer(4, 16, (3, 3), activation="leaky_relu")), problem, {"alpha": 0.5}
+    )
     assert row["plan"] == {
-        "variant": "f16-vec4-n16x64/leaky_relu",
-        "workgroups": 4,
-        "dispatch": [4, 1],
-        "uniforms": row["plan"]["uniforms"],
+        "variant": planned.variant.name,
+        "constants": planned.constants,
+        "workgroups": planned.workgroups,
+        "dispatch": [planned.workgroups, 1],
+        "uniforms": "010000000000003f",  # the batch, alpha
     }
-    assert bytes.fromhex(row["plan"]["uniforms"])[-8:-4] == b"\0\0\0\x3f"  # alpha, then padding
+    assert row["plan"]["variant"].startswith("f16-vec4-r")
+    assert list(row["plan"]["constants"]) == [constant.name for constant in CONSTANTS]
     assert row["names"] == ["c_node"]
     assert row["parameters"] == {"alpha": 0.5}
     assert row["flops"] == 2 * 64 * 16 * 36
@@ -240,10 +249,11 @@ def test_unknown_sizes(im2col: Im2col, tmp_path: Path) -> None:
     assert "1 of 1 convolutions qualify\nwithout sizes: 1" in result.out
     assert "tile and grid by size" in result.out
     result = im2col("explain", path, "--dim", "H=8", "--dim", "W=8")
-    assert "f16-vec4-n16x64 3x1 an image" in result.out
+    assert re.search(r"f16-vec4-r\d+x\d+ [1-9]\d*x1 an image", result.out)
     assert "with 100.0% of the FLOPs" in result.out
     result = im2col("explain", path, "--input", "x=2x4x8x8")
-    assert "f16-vec4-n16x64 6x1" in result.out
+    assert re.search(r"f16-vec4-r\d+x\d+ [1-9]\d*x1\b", result.out)
+    assert "an image" not in result.out
     assert im2col("explain", path, "--input", "x=2x4x8").code == 2
 
 
@@ -260,7 +270,7 @@ def test_verbose(im2col: Im2col, tmp_path: Path) -> None:
     path = str(saved(model(*nodes, weight=(16, 4, 3, 3)), tmp_path))
     shown = im2col("explain", path, "--verbose").out
     assert "#1 a_node, b_node" in shown
-    assert "#1 f16-vec4-n16x64/none" in shown
+    assert re.search(r"#1 f16-vec4-r\d+x\d+/none", shown)
     assert "#2 x has 4 channels, the weight reads 8" in shown
     assert "undecided: 1" in shown
     assert "a_node" not in im2col("explain", path).out

@@ -28,9 +28,9 @@ def test_plan_comes_first(project: Path, im2col: Im2col) -> None:
     code, out, _ = im2col("check-goldens", "--update")
     assert code == 0
     plan, _, done = out.partition("wrote    ")
-    assert plan.startswith("plan for goldens: write 2 goldens (2 changed), write manifest.json\n")
+    assert plan.startswith("plan for goldens: write 4 goldens (4 changed), write manifest.json\n")
     assert "  gravest change: literal 0.0 -> 0.5 (1056964608 ULP of f32)\n" in plan
-    assert "  templates/activations/relu.wgsl.jinja:3 -> 2 of 78 variants\n" in plan
+    assert "  templates/activations/relu.wgsl.jinja:3 -> 4 of 150 variants\n" in plan
     assert f"{RELU}.wgsl" in done
 
 
@@ -51,7 +51,7 @@ def test_dry_run_is_the_plan_alone(switch: list[str], project: Path, im2col: Im2
     before = files(project)
     code, out, _ = im2col("check-goldens", "--dry-run", *switch)
     assert code == 1
-    assert out.startswith("plan for goldens: write 2 goldens")
+    assert out.startswith("plan for goldens: write 4 goldens")
     assert "wrote" not in out
     assert files(project) == before
 
@@ -83,18 +83,18 @@ def test_switch_does_not_undo_a_dry_run(
 def test_more_than_foreseen_is_refused(project: Path, im2col: Im2col) -> None:
     edit(project, "let upper", "let   upper", "clip")
     before = files(project)
-    code, out, err = im2col("check-goldens", "--update", "--max-changed", "47")
+    code, out, err = im2col("check-goldens", "--update", "--max-changed", "89")
     assert code == 1
-    assert out.startswith("plan for goldens: write 48 goldens")
+    assert out.startswith("plan for goldens: write 90 goldens")
     assert err.startswith(
-        "error: 48 goldens would change, over --max-changed 47: nothing was written\n"
+        "error: 90 goldens would change, over --max-changed 89: nothing was written\n"
     )
     assert files(project) == before
 
 
 def test_as_many_as_foreseen_are_written(project: Path, im2col: Im2col) -> None:
     edit(project, "let upper", "let   upper", "clip")
-    assert im2col("check-goldens", "--update", "--max-changed", "48").code == 0
+    assert im2col("check-goldens", "--update", "--max-changed", "90").code == 0
 
 
 def test_removed_orphans_count(project: Path, im2col: Im2col) -> None:
@@ -121,7 +121,7 @@ def test_what_tint_refuses_is_not_written(project: Path, im2col: Im2col) -> None
     code, _, err = im2col("check-goldens", "--update")
     assert code == 3
     assert err.startswith(
-        "error: Tint refuses 2 of 2 goldens to be written"
+        "error: Tint refuses 4 of 4 goldens to be written"
         " (templates/activations/relu.wgsl.jinja:3): unresolved value 'w'\n"
     )
     assert "nothing was written" in err
@@ -133,7 +133,7 @@ def test_what_tint_accepts_is_written_and_said(project: Path, im2col: Im2col) ->
     edit(project, "max(v, 0.0)", "max(0.0, v)")
     code, out, _ = im2col("check-goldens", "--update")
     assert code == 0
-    assert "compiled with Tint: all 2 accepted\n" in out
+    assert "compiled with Tint: all 4 accepted\n" in out
 
 
 @pytest.mark.compiles
@@ -141,7 +141,7 @@ def test_hazards_are_written_and_said(project: Path, im2col: Im2col) -> None:
     edit(project, "max(v, 0.0)", "1.0 / (1.0 + exp(-v))")
     code, out, _ = im2col("check-goldens", "--update")
     assert code == 0
-    assert "lint: hazards in 2 of 2: unbounded-argument (im2col lint says where)\n" in out
+    assert "lint: hazards in 4 of 4: unbounded-argument (im2col lint says where)\n" in out
 
 
 @pytest.mark.compiles

@@ -110,8 +110,11 @@ WAYS = {
     "comment": ("{# one\n two #}\n@\n", [("@", 3)]),
     "condition": ("{% if variant.structure.has_bias %}\n@\n{% endif %}\n", [("@", 2)]),
     "condition in line": ("// {% if variant.name %}a{% endif %} b\n@\n", [("// a b", 1), ("@", 2)]),
-    "value over lines": ("// {{\n variant.workgroup_size\n }} b\n@\n", [("// 64 b", 1), ("@", 4)]),
-    "value first": ("{{ variant.workgroup_size }}\n@\n", [("64", 1), ("@", 2)]),
+    "value over lines": (
+        "// {{\n variant.structure.invocations\n }} b\n@\n",
+        [("// 64 b", 1), ("@", 4)],
+    ),
+    "value first": ("{{ variant.structure.invocations }}\n@\n", [("64", 1), ("@", 2)]),
     "blank lines": ("\n\n@\n\n", [("", 1), ("", 2), ("@", 3), ("", 4)]),
     "blanks cut": ("// a\n\n{%- if variant.name %}\n\n@\n{%- endif +%}\n", [("// a", 1), ("@", 5)]),
     "loop": (
@@ -173,7 +176,7 @@ def headings(output: str) -> list[str]:
         ("activations/relu.wgsl.jinja", "// Relu: max(v, 0).\n", "", 1),
         ("activations/relu.wgsl.jinja", "    return", "    // Why.\n    return", 3),
         ("im2col/load_bias.wgsl.jinja", "// bias: [channel_o].\n", "// bias.\n", 1),
-        ("im2col_matmul.wgsl.jinja", "    // Tiles overhang the edges of the product.\n", "", 66),
+        ("im2col_matmul.wgsl.jinja", "    // Tiles overhang the edges of the product.\n", "", 60),
         ("im2col/uniforms.wgsl.jinja", "struct Uniforms {", "struct  Uniforms {", 1),
     ],
 )

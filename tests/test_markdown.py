@@ -35,11 +35,11 @@ def test_differences(project: Path, im2col: Im2col) -> None:
     assert "Gravest change: **expression**\n" in out
     rows = re.findall(r"^\| <code>templates/activations/relu.*$", out, re.MULTILINE)
     assert rows == [
-        "| <code>templates/activations/relu.wgsl.jinja:3</code> | 2 of 78"
+        "| <code>templates/activations/relu.wgsl.jinja:3</code> | 4 of 150"
         " | <code>&#42;/relu</code> |"
     ]
-    assert "\n76 variants identical.\n" in out
-    assert "| template edited | 2 |" in out
+    assert "\n146 variants identical.\n" in out
+    assert "| template edited | 4 |" in out
     details, _, _ = out.partition("</details>")
     assert details.count("<details><summary>") == 1
     assert "```diff\n" in details
@@ -60,7 +60,7 @@ def test_explains_what_was_accepted(project: Path, im2col: Im2col, git: Git) -> 
     code, out, _ = im2col("check-goldens", "--format", "markdown", "--base", "HEAD")
     assert code == 0
     assert out.startswith(f"## Goldens: all {MATRIX} match\n\n## Since <code>HEAD</code>: ")
-    assert "2 changed; 76 identical" in out
+    assert "4 changed; 146 identical" in out
     assert "+    return max(0.0, v);" in out
 
 

@@ -23,6 +23,8 @@ RELU = f"{DEFAULT}/relu.wgsl"
 MANIFEST = "manifest.json"
 
 KERNEL = "im2col_matmul.wgsl.jinja"
+REGISTERS_KERNEL = "im2col_registers.wgsl.jinja"
+MATRICES_KERNEL = "im2col_subgroup_matrix.wgsl.jinja"
 CLIP = "activations/clip.wgsl.jinja"
 SIGMOID = "activations/sigmoid.wgsl.jinja"
 QUICK_GELU = "activations/quick_gelu.wgsl.jinja"
@@ -53,8 +55,12 @@ def with_activation(*names: str) -> frozenset[str]:
 EVERY_GOLDEN = goldens(lambda variant: True)
 WITH_BIAS = goldens(lambda variant: variant.structure.has_bias)
 WITHOUT_BIAS = goldens(lambda variant: not variant.structure.has_bias)
-N_MAJOR = goldens(lambda variant: variant.structure.tile.major == "n")
-M_MAJOR = goldens(lambda variant: variant.structure.tile.major == "m")
+N_MAJOR = goldens(lambda variant: variant.structure.tile.kind == "n")
+M_MAJOR = goldens(lambda variant: variant.structure.tile.kind == "m")
+IM2COL = goldens(lambda variant: variant.structure.family.name == "im2col")
+REGISTERS = goldens(lambda variant: variant.structure.family.name == "registers")
+MATRICES = goldens(lambda variant: variant.structure.family.name == "subgroup-matrix")
+SPECIALIZED = REGISTERS | MATRICES
 
 
 def in_template(name: str, old: str, new: str) -> Edit:
@@ -167,32 +173,47 @@ MUTATIONS = [
     Mutation(
         "activation not called, with bias",
         in_template(KERNEL, "activation(sum + load_bias(n))", "sum + load_bias(n)"),
-        WITH_BIAS,
+        WITH_BIAS & IM2COL,
     ),
     Mutation(
         "activation not called, without bias",
         in_template(KERNEL, "activation(sum))", "sum)"),
-        WITHOUT_BIAS,
+        WITHOUT_BIAS & IM2COL,
     ),
     Mutation(
         "activation before bias",
         in_template(KERNEL, "activation(sum + load_bias(n))", "activation(sum) + load_bias(n)"),
+        WITH_BIAS & IM2COL,
+    ),
+    Mutation("bias dropped", in_template(KERNEL, "sum + load_bias(n)", "sum"), WITH_BIAS & IM2COL),
+    Mutation(
+        "bias dropped where sizes are constants",
+        in_template("patch/epilogue.wgsl.jinja", "sum + load_bias(n)", "sum"),
+        WITH_BIAS & SPECIALIZED,
+    ),
+    Mutation(
+        "activation not called where sizes are constants",
+        in_template("patch/epilogue.wgsl.jinja", "activation(sum))", "sum)"),
+        WITHOUT_BIAS & SPECIALIZED,
+    ),
+    Mutation(
+        "bias read from the next channel",
+        in_template("im2col/load_bias.wgsl.jinja", "bias[n]", "bias[n + 1u]"),
         WITH_BIAS,
     ),
-    Mutation("bias dropped", in_template(KERNEL, "sum + load_bias(n)", "sum"), WITH_BIAS),
     Mutation(
         "store without rounding",
         in_template(
             "im2col/store_y.wgsl.jinja", "{{ variant.structure.element_type }}(value)", "value"
         ),
-        EVERY_GOLDEN,
+        IM2COL,
     ),
     Mutation(
         "wrong activation included",
         in_template(
             KERNEL, "{% include variant.activation.template %}", f'{{% include "{CLIP}" %}}'
         ),
-        EVERY_GOLDEN - with_activation("clip") | {MANIFEST},
+        IM2COL - with_activation("clip") | {MANIFEST},
     ),
     Mutation(
         "activation file deleted",
@@ -238,7 +259,37 @@ MUTATIONS = [
         template=QUICK_GELU,
     ),
     # Kernel
-    Mutation("barrier removed", in_template(KERNEL, "workgroupBarrier();", ""), EVERY_GOLDEN),
+    Mutation("barrier removed", in_template(KERNEL, "workgroupBarrier();", ""), IM2COL),
+    Mutation(
+        "barrier of registers removed",
+        in_template(REGISTERS_KERNEL, "workgroupBarrier();", ""),
+        REGISTERS,
+    ),
+    Mutation(
+        "matrices multiplied the other way round",
+        in_template(MATRICES_KERNEL, "row_major", "col_major"),
+        MATRICES,
+    ),
+    Mutation(
+        "patch too small",
+        in_template("patch/constants.wgsl.jinja", "+ HALO_W;", "+ 0u;"),
+        SPECIALIZED,
+    ),
+    Mutation(
+        "phase forgotten",
+        in_template("patch/stage_x.wgsl.jinja", " + phase / PHASES_W", ""),
+        SPECIALIZED,
+    ),
+    Mutation(
+        "constant renamed",
+        in_template("patch/constants.wgsl.jinja", "override {{ name }}", "override X_{{ name }}"),
+        SPECIALIZED,
+    ),
+    Mutation(
+        "kernel template of a family deleted",
+        without(f"templates/{REGISTERS_KERNEL}"),
+        template=REGISTERS_KERNEL,
+    ),
     Mutation(
         "N-major sums the wrong tile",
         in_template(KERNEL, "x_tile[row * TILE_VECTORS + step]", "x_tile[row + step]"),
@@ -252,7 +303,7 @@ MUTATIONS = [
     Mutation(
         "padding ignored",
         in_template("im2col/load_x.wgsl.jinja", " - uniforms.pads", ""),
-        EVERY_GOLDEN,
+        IM2COL,
     ),
     Mutation(
         "kernel template deleted", without(f"templates/{KERNEL}"), template=f"templates/{KERNEL}"
@@ -264,7 +315,7 @@ MUTATIONS = [
     ),
     Mutation(
         "unknown name",
-        in_template(KERNEL, "{{ variant.workgroup_size }}", "{{ variant.workgroups }}"),
+        in_template(KERNEL, "{{ variant.structure.invocations }}", "{{ variant.workgroups }}"),
         template=f"templates/{KERNEL}:",
     ),
     # Registry

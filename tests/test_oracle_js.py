@@ -1,6 +1,7 @@
 """The page's oracle against the one in Python: the same inputs, sums, activations and bounds."""
 
 import hashlib
+import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -8,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from im2col_cli import cases, page_run, parity, reference
+from im2col_cli import cases, conv, cut, packing, page_run, parity, reference, schedule
 from im2col_cli.activation import ACTIVATIONS
+from im2col_cli.matrix import GOLDEN_MATRIX
 from im2col_cli.ulp import dtype, ulp
-from im2col_cli.variant import ELEMENT_TYPES, VEC_SIZES, parse
+from im2col_cli.variant import ELEMENT_TYPES, FAMILIES, VEC_SIZES, parse
 from tests.browser import visit
 from tests.run_page import PAGE, SCRIPTS, STYLE, page_data, write_page
 
@@ -101,6 +103,31 @@ def test_inputs_are_the_same(page: "Page", vec_size: int) -> None:
         tensors = cases.tensors(case, vec_size)
         expected = [hashlib.sha256(tensor.tobytes()).hexdigest() for tensor in tensors]
         assert digests == expected, case.name
+
+
+@pytest.mark.parametrize("element_type", ELEMENT_TYPES)
+@pytest.mark.parametrize("name", FAMILIES)
+def test_weight_is_packed_the_same(page: "Page", name: str, element_type: str) -> None:
+    family = FAMILIES[name]
+    sizes = family.vec_sizes
+    chosen = [case for case in run_data()["cases"] if case["vec_size"] in sizes]
+    got = page.evaluate(
+        """async ([cases, family, type]) => Promise.all(cases.map(async (c) => {
+            const tensors = Im2colOracle.tensors(c);
+            const { weight } = Im2colKernel.encoded(tensors, c, family, type);
+            const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", weight));
+            return [...digest].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+        }))""",
+        [chosen, name, element_type],
+    )
+    expected = []
+    for case in cases.CASES:
+        for size in sizes:
+            weight = cases.tensors(case, size).weight.astype(dtype(element_type))
+            data = packing.packed(family, weight).tobytes()
+            whole_words = data.ljust(-(-len(data) // 4) * 4, b"\0")
+            expected.append(hashlib.sha256(whole_words).hexdigest())
+    assert got == expected
 
 
 def test_inputs_are_spread_evenly_and_differ() -> None:
@@ -208,7 +235,7 @@ def test_comparison_is_the_same(page: "Page", element_type: str) -> None:
         got = flat.copy()
         for place, number in changes.items():
             got[place] = number
-        expected = parity._compare(got.reshape(value.shape), value, bound, element_type, 0)
+        expected = parity.compare(got.reshape(value.shape), value, bound, element_type, 0)
         found = page.evaluate(
             """([c, got, values, bounds, type, run]) =>
                 Im2colOracle.compare(c, got, { values, bounds }, type, run)""",
@@ -232,6 +259,37 @@ def test_data_is_json_and_has_every_case_for_every_width() -> None:
     names = [(case["name"], case["vec_size"]) for case in run["cases"]]
     assert names == [(case.name, size) for case in cases.CASES for size in VEC_SIZES]
     assert run["oracles"].keys() == run["parameters"].keys() == ACTIVATIONS.keys()
+
+
+def test_every_golden_is_launched_as_by_parity(page: "Page") -> None:
+    """With bias and without, whatever the activation: constants in the record's order, and as many
+    workgroups."""
+    run = run_data()
+    launches = page.evaluate(
+        """(run) => data.goldens.map(({ record }) => run.cases
+            .filter((c) => c.vec_size === record.vec_size)
+            .filter((c) => run.brief.includes(record.variant)
+                ? c.is_core : !c.once || run.large.includes(record.variant))
+            .map((c) => [c.name, Im2colKernel.launch(record, c, run)]))""",
+        run,
+    )
+    for variant, got in zip(GOLDEN_MATRIX, launches, strict=True):
+        structure = variant.structure
+        assert [name for name, _ in got] == [case.name for case in parity.cases_of(variant)]
+        for case, (_, launched) in zip(parity.cases_of(variant), got, strict=True):
+            c = case.convolution(structure.vec_size)
+            constants: dict[str, int] = {}
+            count = conv.workgroups(c, structure.tile)
+            if structure.family.is_specialized:
+                chosen = schedule.choose_cut(structure, c, cut.DEFAULT_MEMORY)
+                constants = cut.constants(c, chosen)
+                count = cut.work(structure, c, chosen).workgroups
+            assert launched == {"constants": constants, "workgroups": count}, variant.name
+            assert list(launched["constants"]) == [name for name, _ in structure.constants]
+
+
+def test_launches_take_little_room() -> None:
+    assert len(json.dumps(run_data()["launches"], separators=(",", ":"))) < 32 << 10
 
 
 @pytest.mark.parametrize("name", [*SCRIPTS, STYLE])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from im2col_cli import manifest, page
+from im2col_cli import interface, manifest, page
 from im2col_cli.activation import ACTIVATIONS
 from im2col_cli.matrix import GOLDEN_MATRIX
 from im2col_cli.plots import Plot
@@ -128,20 +128,26 @@ def test_search_knows_operators_that_no_text_names(browser: "Browser", tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("axis", "value", "part"),
+    ("axis", "value", "parts"),
     [
-        ("element_type", "f32", "f32-"),
-        ("vec_size", "2", "-vec2-"),
-        ("tile", "m64x32", "-m64x32"),
-        ("bias", "with", "-bias/"),
+        ("family", "im2col", ("-n", "-m")),
+        ("family", "registers", ("-r",)),
+        ("family", "subgroup-matrix", ("-s",)),
+        ("element_type", "f32", ("f32-",)),
+        ("vec_size", "2", ("-vec2-",)),
+        ("tile", "m64x32", ("-m64x32",)),
+        ("tile", "r32x16", ("-r32x16",)),
+        ("tile", "s64x32", ("-s64x32",)),
+        ("bias", "with", ("-bias/",)),
     ],
 )
 def test_each_axis_filters(
-    axis: str, value: str, part: str, browser: "Browser", path: Path
+    axis: str, value: str, parts: tuple[str, ...], browser: "Browser", path: Path
 ) -> None:
     with visit(browser, path, **DESK) as shown:
         shown.locator(f"input[name={axis}][value='{value}']").check()
-        assert listed(shown) == [name for name in NAMES if part in name]
+        expected = [name for name in NAMES if any(part in name for part in parts)]
+        assert listed(shown) == expected != []
 
 
 def test_filters_widen_within_an_axis_and_narrow_across(browser: "Browser", path: Path) -> None:
@@ -271,7 +277,10 @@ def test_interface_is_that_of_the_manifest(browser: "Browser", path: Path) -> No
     with visit(browser, path, f"golden={ELU}&view=interface", **DESK) as shown:
         facts = dict(zip(lines(shown, ".facts dt"), lines(shown, ".facts dd"), strict=True))
         assert facts["cache key"] == record["cache_key"]
+        assert facts["kernel"] == "im2col"
         assert facts["workgroup size"] == "64 \u00d7 1 \u00d7 1"
+        assert facts["tile"] == "m 32, n 64, k in steps of 16"
+        assert facts["weight layout"] == "[channel_o, kernel_h, kernel_w, channel_i]"
         assert facts["features"] == "shader-f16"
         assert facts["slots"] == "0: alpha, by default 1"
         bindings = shown.get_by_role("region", name="Bindings").locator("tbody tr").all()
@@ -279,6 +288,31 @@ def test_interface_is_that_of_the_manifest(browser: "Browser", path: Path) -> No
             [str(entry["binding"]), entry["name"], entry["type"], entry["wgsl_type"]]
             for entry in record["bindings"]
         ]
+        assert shown.get_by_role("region", name="Constants").count() == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [
+        ("f32-vec4-r16x64/clip", "(64 \u00d7 K_SPLIT) \u00d7 1 \u00d7 1"),
+        ("f16-vec4-s64x32-bias/clip", "(32 \u00d7 K_SPLIT) \u00d7 1 \u00d7 1"),
+    ],
+)
+def test_constants_are_part_of_the_interface(
+    name: str, size: str, browser: "Browser", path: Path
+) -> None:
+    structure = parse(name).structure
+    with visit(browser, path, f"golden={name}&view=interface", **DESK) as shown:
+        facts = dict(zip(lines(shown, ".facts dt"), lines(shown, ".facts dd"), strict=True))
+        assert facts["kernel"] == structure.family.name
+        assert facts["workgroup size"] == size
+        assert facts["tile"] == f"m {structure.tile.m}, n {structure.tile.n}"
+        assert facts["weight layout"] == structure.family.weight_layout
+        assert facts["features"] == (", ".join(structure.features) or "none")
+        constants = shown.get_by_role("region", name="Constants").locator("tbody tr").all()
+        assert [tuple(row.locator("td").all_text_contents()) for row in constants] == list(
+            interface.CONSTANTS
+        )
 
 
 def test_uniforms_are_drawn_to_scale_with_their_holes(browser: "Browser", path: Path) -> None:
@@ -461,6 +495,7 @@ def test_the_theme_needs_no_storage(browser: "Browser", path: Path) -> None:
         "",
         f"golden={CLIP}",
         f"golden={CLIP}&view=interface",
+        "golden=f16-vec4-s64x32-bias/clip&view=interface",
         f"golden={CLIP}&view=activation",
         f"golden={CLIP}&with={TANH}",
         "activations",

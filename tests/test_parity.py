@@ -15,16 +15,28 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from im2col_cli import cases, gpu, parity, reference, survey
+from im2col_cli import cases, gpu, kernel, parity, reference, survey
 from im2col_cli import record as records
 from im2col_cli.activation import ACTIVATIONS
 from im2col_cli.cases import CASES, Case
 from im2col_cli.conv import MOST_WORKGROUPS, Convolution, dispatch, workgroups
+from im2col_cli.cut import DEFAULT_MEMORY, Cut, work
 from im2col_cli.gpu import Adapter, Device
 from im2col_cli.parity import Comparison
 from im2col_cli.parity_report import Findings
 from im2col_cli.render import _NOT_IN_EPILOGUES, render
-from im2col_cli.variant import TILES, VEC_SIZES, Tile, parse
+from im2col_cli.schedule import choose_cut
+from im2col_cli.variant import (
+    REGISTERS,
+    STRUCTURES,
+    SUBGROUP_MATRIX,
+    TILES,
+    VEC_SIZES,
+    Family,
+    Structure,
+    Tile,
+    parse,
+)
 from tests import adapters
 from tests.adapters import SWIFTSHADER, im2col_with_driver, needs_swiftshader
 from tests.conftest import ROOT, Im2col
@@ -134,6 +146,60 @@ def test_cases_have_surplus_workgroups_in_two_dimensions(tile: Tile, vec_size: i
         return min(x, y) > 1 and x * y > count
 
     assert any(has_surplus(case) for case in CASES if not case.once)
+
+
+SPECIALIZED = [s for s in STRUCTURES.values() if s.family.is_specialized and not s.has_bias]
+
+each_specialized = pytest.mark.parametrize("structure", SPECIALIZED, ids=lambda one: one.name)
+
+
+def cuts_of(structure: Structure) -> list[tuple[Case, Convolution, Cut]]:
+    """How the structure cuts each case where a workgroup has the memory that it has anywhere."""
+    convolutions = [(case, case.convolution(structure.vec_size)) for case in CASES]
+    return [(case, c, choose_cut(structure, c, DEFAULT_MEMORY)) for case, c in convolutions]
+
+
+@each_specialized
+def test_cases_have_every_kind_of_cut(structure: Structure) -> None:
+    cuts = cuts_of(structure)
+    assert any(c.output_w == made.strip_w > 1 for _, c, made in cuts)
+    assert any(c.output_w > made.strip_w for _, c, made in cuts)
+    assert any(c.kernel_h > made.window_h and made.window_w > 1 for _, c, made in cuts)
+    assert any((made.window_h, made.window_w) == (c.kernel_h, c.kernel_w) for _, c, made in cuts)
+    assert any(c.channel_i > made.chunk for _, c, made in cuts)
+
+
+@pytest.mark.parametrize("family", [REGISTERS, SUBGROUP_MATRIX], ids=lambda family: family.name)
+def test_cases_have_strips_that_do_not_divide_y_and_parts_of_k_that_do_not_divide_it(
+    family: Family,
+) -> None:
+    """For some structure of the family at least: it is one template."""
+    cuts = [(one, *cut) for one in SPECIALIZED if one.family is family for cut in cuts_of(one)]
+    assert any(cut.strip_w > 1 and c.output_w % cut.strip_w for _, _, c, cut in cuts)
+    units = [
+        (cut.chunk // one.chunk_unit, cut.window_h * cut.window_w, cut) for one, *_, cut in cuts
+    ]
+    steps = [(n * area if family.splits_positions else n, cut.k_split) for n, area, cut in units]
+    assert any(count % parts and count > parts for count, parts in steps)
+
+
+@each_specialized
+def test_cases_stride_over_dilated_windows(structure: Structure) -> None:
+    """So that positions of a window lie in several phases, which are not next to each other."""
+    assert any(
+        c.strides[0] > 1 < c.dilations[0] != c.strides[0] and c.kernel_h > 1
+        for _, c, _ in cuts_of(structure)
+    )
+
+
+@each_specialized
+def test_cases_have_surplus_workgroups_of_each_specialised_tile(structure: Structure) -> None:
+    def has_surplus(case: Case, convolution: Convolution, made: Cut) -> bool:
+        count = work(structure, convolution, made).workgroups
+        x, y = dispatch(count, case.width)
+        return min(x, y) > 1 and x * y > count
+
+    assert any(has_surplus(*cut) for cut in cuts_of(structure) if not cut[0].once)
 
 
 def test_cases_have_the_longest_sums_exact_and_rounded() -> None:
@@ -276,6 +342,37 @@ def test_variants_pass_on_every_case(findings: Findings) -> None:
     assert ran == [(name, case.name) for name in CHOSEN for case in CASES if not case.once]
     assert [run for run in findings.runs if not run.comparison.passed] == []
     assert not findings.failed
+
+
+# Each tile of registers, vector width and type.
+REGISTER_TILES = ("f16-vec4-r16x16", "f32-vec1-r16x32", "f16-vec1-r16x64", "f32-vec4-r32x16")
+
+
+def test_chosen_register_tiles_are_all() -> None:
+    chosen = [STRUCTURES[name] for name in REGISTER_TILES]
+    assert {one.tile for one in chosen} == set(REGISTERS.tiles)
+    assert {one.vec_size for one in chosen} == set(REGISTERS.vec_sizes)
+    assert {one.element_type for one in chosen} == set(REGISTERS.element_types)
+
+
+@pytest.mark.parametrize("name", REGISTER_TILES)
+def test_registers_pass_on_every_case(name: str, devices: dict[str, Device]) -> None:
+    variant = parse(f"{name}/clip")
+    text = render([variant], ROOT / "templates")[variant]
+    device = devices[variant.structure.element_type]
+    compiled = kernel.compile_variant(device, variant, text)
+    small = [case for case in CASES if not case.once]
+    bad = [case.name for case in small if not parity.compare_case(compiled, case).passed]
+    assert bad == []
+
+
+@pytest.mark.parametrize("name", ["f16-vec4-r16x32-bias/relu", "f32-vec1-r16x16/tanh"])
+def test_specialised_variants_run_few_cases_but_for_plain_clip(name: str) -> None:
+    run = parity.cases_of(parse(name))
+    assert run == tuple(case for case in CASES if case.is_core)
+    assert len(run) >= 2
+    plain = parity.cases_of(parse(f"{name.partition('/')[0].removesuffix('-bias')}/clip"))
+    assert {case.name for case in CASES if not case.once} <= {case.name for case in plain}
 
 
 def test_every_output_is_compared(findings: Findings) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from im2col_cli import manifest, parity, record
 from im2col_cli.matrix import GOLDEN_MATRIX
-from im2col_cli.variant import Variant
+from im2col_cli.variant import SUBGROUP_MATRIX, Variant
 from tests.conftest import ROOT, Im2col, full_matrix
 
 Document = dict[str, Any]
@@ -19,6 +19,11 @@ Spoil = Callable[[Document], object]
 
 FINGERPRINT = manifest.fingerprint({variant: full_matrix()[variant] for variant in GOLDEN_MATRIX})
 SKIP = "needs shader-f16, which this browser does not offer on this adapter"
+
+COUNT = len(GOLDEN_MATRIX)
+HALVES = sum(variant.structure.element_type == "f16" for variant in GOLDEN_MATRIX)
+SINGLES = COUNT - HALVES
+FEATURES = sorted({name for variant in GOLDEN_MATRIX for name in variant.structure.features})
 
 
 def worst(ulp: float | str = 0.5, bound: float = 1.0) -> Document:
@@ -45,9 +50,9 @@ def result(*, has_f16: bool = True) -> Document:
         "date": "2026-05-04",
         "browser": "Google Chrome 150.0.1.2 on Linux",
         "adapter": {"vendor": "acme", "architecture": "a-1", "device": "", "description": ""},
-        "features": ["shader-f16", "timestamp-query"] if has_f16 else ["timestamp-query"],
+        "features": [*FEATURES, "timestamp-query"] if has_f16 else ["timestamp-query"],
         "variants": variants,
-        "counts": {"passed": 78 - skipped, "failed": 0, "skipped": skipped, "not run": 0},
+        "counts": {"passed": COUNT - skipped, "failed": 0, "skipped": skipped, "not run": 0},
     }
 
 
@@ -84,11 +89,11 @@ def test_a_row_for_each_type_that_ran(project: Path, im2col: Im2col) -> None:
     code, out, err = im2col("record", write(result()))
     assert (code, out) == (0, "")
     assert err.splitlines() == [
-        "docs/adapters.md: acme a-1, f16: 54 of 54 variants pass",
-        "docs/adapters.md: acme a-1, f32: 24 of 24 variants pass",
+        f"docs/adapters.md: acme a-1, f16: {HALVES} of {HALVES} variants pass",
+        f"docs/adapters.md: acme a-1, f32: {SINGLES} of {SINGLES} variants pass",
     ]
     browser = "Google Chrome 150.0.1.2 on Linux"
-    for kind, count, line in zip(("f16", "f32"), (54, 24), cells(), strict=True):
+    for kind, count, line in zip(("f16", "f32"), (HALVES, SINGLES), cells(), strict=True):
         assert line == [
             *("acme a-1", "browser (Google Chrome)", kind, "2026-05-04", "-", browser),
             *(FINGERPRINT[:12], f"{count} of {count}", "0.50, 50%", "-", "-"),
@@ -110,7 +115,10 @@ def test_failures_are_recorded_as_such(project: Path, im2col: Im2col) -> None:
     document["counts"]["passed"] -= 1
     document["counts"]["failed"] += 1
     assert im2col("record", write(document)).code == 0
-    assert [line[7] for line in cells()] == ["52 of 54", "24 of 24"]
+    assert [line[7] for line in cells()] == [
+        f"{HALVES - 2} of {HALVES}",
+        f"{SINGLES} of {SINGLES}",
+    ]
     assert cells()[0][8] == "inf, -"
 
 
@@ -236,7 +244,10 @@ FORM: dict[str, tuple[Spoil, str]] = {
     "reference": (first_worst(reference="inf"), "an error or bound that cannot be"),
     "case": (first_worst(case="4x4"), "worst.case is '4x4'"),
     "at": (first_worst(at=[1, 2, 3]), "worst.at is no index of y"),
-    "counts": (change("counts", "passed", to=77), "its counts are not those of its variants"),
+    "counts": (
+        change("counts", "passed", to=COUNT - 1),
+        "its counts are not those of its variants",
+    ),
     "lacks": (lambda document: document.pop("date"), "it has no 'date'"),
     "more": (change("more", to=1), "it has an unknown 'more'"),
     "more in counts": (change("counts", "more", to=1), "it.counts has an unknown 'more'"),
@@ -245,8 +256,8 @@ FORM: dict[str, tuple[Spoil, str]] = {
 SENSE: dict[str, tuple[Spoil, str]] = {
     "no adapter": (change("adapter", to=None), "passed, but there was no adapter"),
     "passed without its feature": (change("features", to=[]), "the adapter lacks what it needs"),
-    "some cases": (first(cases=13), "it has 14 cases, not 13"),
-    "more cases": (first(cases=15), "it has 14 cases, not 15"),
+    "some cases": (first(cases=15), "it has 16 cases, not 15"),
+    "more cases": (first(cases=17), "it has 16 cases, not 17"),
     "wrong": (first(wrong=1), "something was wrong"),
     "stray": (first(stray=1), "something was wrong"),
     "no worst": (first(worst=None), "its counts do not fit"),
@@ -265,20 +276,20 @@ SENSE: dict[str, tuple[Spoil, str]] = {
     "unknown": (
         lambda document: (
             document["variants"].append({**document["variants"][0], "variant": "x"})
-            or change("counts", "passed", to=79)(document)
+            or change("counts", "passed", to=COUNT + 1)(document)
         ),
         "x is no golden",
     ),
     "twice": (
         lambda document: (
             document["variants"].append(document["variants"][0])
-            or change("counts", "passed", to=79)(document)
+            or change("counts", "passed", to=COUNT + 1)(document)
         ),
         "is there 2 times",
     ),
     "missing": (
         lambda document: (
-            document["variants"].pop(0) and change("counts", "passed", to=77)(document)
+            document["variants"].pop(0) and change("counts", "passed", to=COUNT - 1)(document)
         ),
         f"{GOLDEN_MATRIX[0].name} is missing",
     ),
@@ -325,13 +336,38 @@ def test_skipped_with_the_feature_is_refused(project: Path, im2col: Im2col) -> N
     assert "skipped, but the adapter has what it needs" in refused(im2col, write(document))
 
 
+def test_matrices_of_other_sizes_are_no_contradiction(project: Path, im2col: Im2col) -> None:
+    """Whether the adapter has those of the goldens is not among its features."""
+    document = result()
+    nothing = {"cases": 0, "worst": None, "wrong": 0, "stray": 0}
+    left_out = 0
+    for variant, one in zip(GOLDEN_MATRIX, document["variants"], strict=True):
+        if variant.structure.family is SUBGROUP_MATRIX:
+            one |= {"status": "skipped", "reason": "needs other matrices", **nothing}
+            left_out += 1
+    document["counts"] |= {"passed": COUNT - left_out, "skipped": left_out}
+    assert im2col("record", write(document)).code == 0
+    whole = HALVES - left_out
+    assert [line[7] for line in cells()] == [
+        f"{whole} of {whole}",
+        f"{SINGLES} of {SINGLES}",
+    ]
+
+
+@pytest.mark.parametrize("name", SUBGROUP_MATRIX.features)
+def test_matrices_without_a_feature_are_refused(project: Path, im2col: Im2col, name: str) -> None:
+    document = result()
+    document["features"].remove(name)
+    assert "passed, but the adapter lacks what it needs" in refused(im2col, write(document))
+
+
 def test_a_run_that_did_not_end_is_refused(project: Path, im2col: Im2col) -> None:
     document = result()
     nothing = {"cases": 0, "worst": None, "wrong": 0, "stray": 0}
     document["variants"][7] |= {"status": "not run", "reason": "cancelled", **nothing}
-    document["counts"] |= {"passed": 77, "not run": 1}
+    document["counts"] |= {"passed": COUNT - 1, "not run": 1}
     err = refused(im2col, write(document))
-    assert "the run did not end (result.json): 1 of 78 goldens were not run, cancelled" in err
+    assert f"the run did not end (result.json): 1 of {COUNT} goldens were not run, cancelled" in err
 
 
 def test_tomorrow_is_a_date_somewhere_and_the_day_after_is_not(

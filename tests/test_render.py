@@ -174,9 +174,25 @@ def test_one_activation_and_it_is_the_identity_only_for_none(structure: Structur
 @each_structure
 def test_epilogue_stores_the_activation_of_sum_and_bias(structure: Structure) -> None:
     argument = "sum + load_bias(n)" if structure.has_bias else "sum"
+    is_specialized = structure.family.is_specialized
+    place = "tile.batch, row, column, n" if is_specialized else "batch, m, n"
     for text in texts_of(structure).values():
         stores = re.findall(r"^    store_y\((.+)\);$", sections(text)[2], re.MULTILINE)
-        assert stores == [f"batch, m, n, activation({argument})"]
+        assert stores == [f"{place}, activation({argument})"]
+
+
+@each_structure
+def test_overrides_without_a_value_are_the_constants_of_the_interface(structure: Structure) -> None:
+    constants = [(constant.name, constant.meaning) for constant in structure.constants]
+    for text in texts_of(structure).values():
+        assert re.findall(r"^override (\w+): u32; // (.+)$", text, re.MULTILINE) == constants
+
+
+@each_structure
+def test_header_names_the_templates_that_it_is_generated_from(structure: Structure) -> None:
+    for variant, text in texts_of(structure).items():
+        sources = f"{structure.family.template} and {variant.activation.template}"
+        assert f"\n// Generated from {sources}:\n" in header(text)
 
 
 @each_structure

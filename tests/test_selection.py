@@ -1,15 +1,18 @@
-"""One decision: from the weight alone, with all its reasons; sizes only choose tile and grid."""
+"""One decision: from the weight alone, with all its reasons; sizes choose tile, cut and grid."""
 
 import enum
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from im2col_cli import conv, selection
+from im2col_cli import conv, cut, selection
 from im2col_cli.activation import ACTIVATIONS, ActivationKind
 from im2col_cli.conv import Convolution
+from im2col_cli.cut import Cut
 from im2col_cli.errors import ShapeError
+from im2col_cli.gpu import Adapter
+from im2col_cli.schedule import Schedule
 from im2col_cli.selection import (
     GATES,
     QUALIFYING,
@@ -18,10 +21,12 @@ from im2col_cli.selection import (
     Selection,
     Target,
     decide,
+    family_of,
     plan,
     tile_for,
     vec_size,
 )
+from im2col_cli.variant import IM2COL, REGISTERS, STRUCTURES, SUBGROUP_MATRIX, Family
 
 GOOD = Layer(channel_i=64, channel_o=64, kernel=(3, 3))
 INTEL = QUALIFYING[0]
@@ -57,6 +62,13 @@ qualifying = st.builds(
     has_bias=st.booleans(),
 )
 targets = st.sampled_from([*QUALIFYING, Target("intel", "gen-9"), None])
+adapters = st.sampled_from(
+    [
+        None,
+        Adapter("dawn", "nvidia", "hopper", "a device", "", "Vulkan", (), has_matrices=True),
+        Adapter("wgpu", "mesa", "", "llvmpipe", "", "Vulkan", (), is_cpu=True),
+    ]
+)
 sizes = st.tuples(st.integers(1, 3), st.integers(1, 40), st.integers(1, 40))
 
 
@@ -108,9 +120,13 @@ def test_every_reason_is_a_sentence(layer: Layer, target: Target | None) -> None
         assert all(reason.gate and reason.sentence for reason in decision.reasons)
 
 
-@given(qualifying, sizes, sizes, st.booleans())
-def test_sizes_choose_only_the_tile(
-    layer: Layer, one: tuple[int, int, int], other: tuple[int, int, int], m_major: bool
+@settings(deadline=None)
+@given(qualifying, sizes, sizes, adapters)
+def test_sizes_choose_only_tile_and_cut(
+    layer: Layer,
+    one: tuple[int, int, int],
+    other: tuple[int, int, int],
+    adapter: Adapter | None,
 ) -> None:
     """Packing asks without sizes, running with them: a packed weight is read as it was packed."""
     selected = decide(layer, None)
@@ -122,16 +138,74 @@ def test_sizes_choose_only_the_tile(
             *(layer.kernel[0], layer.kernel[1]),
             pads=(2, 2, 2, 2),
         )
-        planned = plan(selected, problem, values, m_major=m_major)
+        planned = plan(selected, problem, values, adapter)
         structure = planned.variant.structure
-        assert planned.variant == selected.variant(structure.tile)
+        assert structure.family is family_of(layer, adapter)
         assert structure.element_type == "f16"
-        assert structure.vec_size == vec_size(layer.channel_i)
+        assert layer.channel_i % structure.vec_size == 0
         assert structure.has_bias == layer.has_bias
         assert planned.variant.activation.name == layer.activation
-        assert planned.workgroups == conv.workgroups(problem, structure.tile)
         assert planned.dispatch[0] * planned.dispatch[1] >= planned.workgroups
         assert planned.uniforms == conv.uniforms(planned.variant, problem, values)
+
+
+@given(qualifying, sizes, st.booleans())
+def test_upstream_runs_a_tile_of_its_own_by_the_sizes(
+    layer: Layer, size: tuple[int, int, int], m_major: bool
+) -> None:
+    _, m, n = size
+    variant = Selection(layer).upstream_variant(m, n, m_major=m_major)
+    structure = variant.structure
+    assert structure.tile == tile_for(m, n, m_major=m_major)
+    assert structure.family is IM2COL
+    assert structure.element_type == "f16"
+    assert structure.vec_size == vec_size(layer.channel_i)
+    assert structure.has_bias == layer.has_bias
+    assert variant.activation.name == layer.activation
+
+
+ABLE = Adapter("dawn", "nvidia", "hopper", "a device", "", "Vulkan", (), has_matrices=True)
+
+
+@pytest.mark.parametrize(
+    ("changes", "adapter", "family"),
+    [
+        ({}, None, REGISTERS),
+        ({}, ABLE._replace(has_matrices=False), REGISTERS),
+        ({}, ABLE, SUBGROUP_MATRIX),
+        ({"element_type": "float"}, ABLE, REGISTERS),
+        ({"channel_i": 16}, ABLE, SUBGROUP_MATRIX),
+        ({"channel_i": 12}, ABLE, REGISTERS),
+        ({"channel_i": 18}, ABLE, REGISTERS),
+        ({"channel_i": 20}, ABLE, SUBGROUP_MATRIX),
+    ],
+)
+def test_family(changes: dict[str, object], adapter: Adapter | None, family: Family) -> None:
+    assert family_of(changed(GOOD, **changes), adapter) is family
+
+
+def test_sizes_choose_the_cut_for_a_cpu_too() -> None:
+    """There it is another one: what is shared costs more, and nothing hides it."""
+    problem = Convolution(1, 56, 56, 64, 64, 3, 3, pads=(1, 1, 1, 1))
+    cpu = ABLE._replace(has_matrices=False, is_cpu=True)
+    assert plan(Selection(GOOD), problem, {}, cpu) != plan(Selection(GOOD), problem, {})
+
+
+def test_a_tuned_schedule_is_taken() -> None:
+    problem = Convolution(1, 56, 56, 64, 64, 3, 3, pads=(1, 1, 1, 1))
+    structure = STRUCTURES["f16-vec4-r32x16"]
+    known = Schedule(structure, Cut(56, 1, 3, 64, 2))
+    planned = plan(Selection(GOOD), problem, {}, tuned={(problem, "registers"): known})
+    assert planned.variant.structure is structure
+    assert planned.constants == cut.constants(problem, known.cut)
+
+
+def test_memory_bounds_what_is_planned() -> None:
+    problem = Convolution(1, 56, 56, 64, 64, 3, 3, pads=(1, 1, 1, 1))
+    plans = [plan(Selection(GOOD), problem, {}, memory=memory) for memory in (4096, 1 << 16)]
+    assert plans[0].constants != plans[1].constants
+    with pytest.raises(ShapeError, match="no cut fits into 64 bytes"):
+        plan(Selection(GOOD), problem, {}, memory=64)
 
 
 def test_a_kind_without_a_row_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,19 +280,23 @@ def test_resnet50(
         pads=(pad, pad, pad, pad),
     )
     planned = plan(decision, problem, {})
+    upstream = decision.upstream_variant(problem.m, problem.n)
+    assert upstream.name.startswith(f"f16-vec{1 if channels[0] == 3 else 4}-n")
     assert (problem.m, problem.n, problem.k) == mnk
-    assert planned.variant.name.startswith(f"f16-vec{1 if channels[0] == 3 else 4}-n")
+    assert planned.variant.name.startswith(f"f16-vec{1 if channels[0] == 3 else 4}-r")
     assert planned.variant.name.endswith("-bias/relu")
 
 
-def test_batch_does_not_count_for_the_tile() -> None:
-    selected = Selection(GOOD)
+def test_a_batch_is_as_many_images() -> None:
+    """With one schedule; which is best may depend on how many workgroups there are."""
+    known = Schedule(STRUCTURES["f16-vec4-r16x32"], Cut(56, 1, 3, 64, 2))
+    problems = [Convolution(batch, 56, 56, 64, 64, 3, 3, pads=(1, 1, 1, 1)) for batch in (1, 8)]
     plans = [
-        plan(selected, Convolution(batch, 56, 56, 64, 64, 3, 3, pads=(1, 1, 1, 1)), {})
-        for batch in (1, 8)
+        plan(Selection(GOOD), problem, {}, tuned={(problem, "registers"): known})
+        for problem in problems
     ]
-    assert plans[0].variant == plans[1].variant
     assert plans[1].workgroups == 8 * plans[0].workgroups
+    assert plans[0].constants == plans[1].constants
 
 
 def test_parameters_are_those_of_the_activation() -> None:

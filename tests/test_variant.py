@@ -16,12 +16,20 @@ from im2col_cli.variant import STRUCTURES, Variant, parse
 FULL_NAMES = tuple(variant.name for variant in FULL_MATRIX)
 GOLDEN_NAMES = tuple(variant.name for variant in GOLDEN_MATRIX)
 
-STRUCTURE_NAMES = {
-    f"{element_type}-vec{vec_size}-{tile}{bias}"
-    for element_type, vec_size, tile, bias in product(
-        ("f16", "f32"), (1, 2, 4), ("n16x64", "n32x64", "m64x16", "m64x32"), ("", "-bias")
-    )
-}
+
+def structure_names(
+    types: tuple[str, ...], vec_sizes: tuple[int, ...], tiles: tuple[str, ...]
+) -> set[str]:
+    return {
+        f"{element_type}-vec{vec_size}-{tile}{bias}"
+        for element_type, vec_size, tile, bias in product(types, vec_sizes, tiles, ("", "-bias"))
+    }
+
+
+IM2COL_NAMES = structure_names(("f16", "f32"), (1, 2, 4), ("n16x64", "n32x64", "m64x16", "m64x32"))
+REGISTERS_NAMES = structure_names(("f16", "f32"), (1, 4), ("r16x16", "r16x32", "r16x64", "r32x16"))
+MATRIX_NAMES = structure_names(("f16",), (4,), ("s16x16", "s32x16", "s32x32", "s64x16", "s64x32"))
+STRUCTURE_NAMES = IM2COL_NAMES | REGISTERS_NAMES | MATRIX_NAMES
 ACTIVATION_NAMES = {
     *("none", "relu", "sigmoid", "clip", "hard_sigmoid", "leaky_relu", "tanh", "quick_gelu"),
     *("quick_gelu_unit", "hard_swish", "elu", "gelu", "gelu_tanh", "softplus"),
@@ -165,17 +173,18 @@ def test_name_is_the_path_of_the_golden() -> None:
 
 
 def test_full_matrix_is_every_structure_with_every_activation() -> None:
-    assert len(STRUCTURE_NAMES) == 48
-    assert len(FULL_NAMES) == len(set(FULL_NAMES)) == 48 * 16 == 768
+    assert [len(IM2COL_NAMES), len(REGISTERS_NAMES), len(MATRIX_NAMES)] == [48, 32, 10]
+    assert len(FULL_NAMES) == len(set(FULL_NAMES)) == 90 * 16 == 1440
     assert set(FULL_NAMES) == {f"{s}/{a}" for s in STRUCTURE_NAMES for a in ACTIVATION_NAMES}
 
 
-def test_golden_matrix_is_the_default_structures_and_clip_everywhere() -> None:
+def test_golden_matrix_is_a_structure_of_each_family_and_clip_everywhere() -> None:
     default = ("f16-vec4-n32x64-bias", "f16-vec4-n32x64")
-    expected = {f"{structure}/{name}" for structure in default for name in ACTIVATION_NAMES}
+    others = ("f16-vec4-r16x32-bias", "f16-vec4-s32x16-bias")
+    expected = {f"{one}/{name}" for one in (*default, *others) for name in ACTIVATION_NAMES}
     expected |= {f"{structure}/clip" for structure in STRUCTURE_NAMES}
     assert set(GOLDEN_NAMES) == expected
-    assert len(GOLDEN_NAMES) == len(expected) == 78
+    assert len(GOLDEN_NAMES) == len(expected) == 150
 
 
 def test_golden_matrix_keeps_the_order_of_the_full_matrix() -> None:
@@ -223,16 +232,19 @@ def test_whole_name_selects_itself(name: str) -> None:
     [
         ("*", "golden", len(GOLDEN_MATRIX)),
         ("*", "full", len(FULL_MATRIX)),
-        ("*/clip", "golden", 48),
-        ("*/clip", "full", 48),
-        ("f32-*/*", "golden", 24),
-        ("f32-*/*", "full", 24 * 16),
-        ("*-bias/*", "full", 24 * 16),
+        ("*/clip", "golden", 90),
+        ("*/clip", "full", 90),
+        ("f32-*/*", "golden", 40),
+        ("f32-*/*", "full", 40 * 16),
+        ("*-bias/*", "full", 45 * 16),
+        ("*-r*/*", "full", 32 * 16),
+        ("*-s*/clip", "golden", 10),
+        ("f16-vec4-s32x16-bias/*", "golden", 16),
         ("f16-vec4-n32x64/*", "golden", 16),
         ("f16-vec1-n32x64/*", "golden", 1),
-        ("*/gelu*", "golden", 4),
-        ("*/quick_gelu*", "full", 96),
-        ("f16-vec[12]-*/tanh", "full", 16),
+        ("*/gelu*", "golden", 8),
+        ("*/quick_gelu*", "full", 180),
+        ("f16-vec[12]-*/tanh", "full", 24),
         ("f16-vec?-n16x64/relu", "full", 3),
     ],
 )
@@ -414,15 +426,33 @@ def test_uniform_vectors_start_at_multiples_of_eight() -> None:
     assert [fields["activation_param_0"], fields["activation_param_1"]] == [80, 84]
 
 
+@pytest.mark.parametrize("activation", ACTIVATIONS.values(), ids=ACTIVATIONS)
+def test_uniforms_of_a_specialised_variant_are_the_batch_and_the_used_slots(
+    activation: Activation,
+) -> None:
+    variant = Variant(STRUCTURES["f16-vec4-r16x32-bias"], activation)
+    slots = [(f"activation_param_{i}", "f32") for i in range(len(activation.parameters))]
+    assert [(field.name, field.type) for field in variant.uniforms] == [("batch", "u32"), *slots]
+    assert [field.offset for field in variant.uniforms] == [4 * i for i in range(1 + len(slots))]
+
+
+@pytest.mark.parametrize("name", sorted(STRUCTURE_NAMES))
+def test_only_specialised_structures_have_constants(name: str) -> None:
+    names = [constant.name for constant in STRUCTURES[name].constants]
+    assert bool(names) == (name not in IM2COL_NAMES)
+    assert len(names) == len(set(names))
+
+
 @pytest.mark.parametrize("name", sorted(STRUCTURE_NAMES))
 def test_binding_numbers_and_types(name: str) -> None:
-    scalar, vec = name.split("-")[:2]
+    scalar, vec, tile = name.split("-")[:3]
     vector = scalar if vec == "vec1" else f"{vec}<{scalar}>"
+    weight = {"r": f"vec4<{scalar}>", "s": scalar}.get(tile[0], vector)
     bias = [(2, "bias", "read-only-storage", f"array<{scalar}>")]
     bindings = [(b.number, b.name, b.type, b.wgsl_type) for b in STRUCTURES[name].bindings]
     assert bindings == [
         (0, "x", "read-only-storage", f"array<{vector}>"),
-        (1, "weight", "read-only-storage", f"array<{vector}>"),
+        (1, "weight", "read-only-storage", f"array<{weight}>"),
         *(bias if name.endswith("-bias") else []),
         (3, "y", "storage", f"array<{scalar}>"),
         (4, "uniforms", "uniform", "Uniforms"),
@@ -430,12 +460,29 @@ def test_binding_numbers_and_types(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(STRUCTURE_NAMES))
-def test_only_f16_needs_a_feature(name: str) -> None:
-    assert STRUCTURES[name].features == (("shader-f16",) if name.startswith("f16") else ())
+def test_only_f16_and_matrices_need_features(name: str) -> None:
+    matrices = ("subgroups", "chromium-experimental-subgroup-matrix")
+    assert STRUCTURES[name].features == (
+        *(("shader-f16",) if name.startswith("f16") else ()),
+        *(matrices if name in MATRIX_NAMES else ()),
+    )
 
 
 @pytest.mark.parametrize("name", sorted(STRUCTURE_NAMES))
 def test_tile_is_as_its_name_says(name: str) -> None:
     tile = STRUCTURES[name].tile
-    assert f"{tile.major}{tile.m}x{tile.n}" == name.split("-")[2]
-    assert {"n": tile.n, "m": tile.m}[tile.major] == interface.WORKGROUP_SIZE == 64
+    assert f"{tile.kind}{tile.m}x{tile.n}" == name.split("-")[2]
+
+
+@pytest.mark.parametrize(
+    ("name", "invocations"),
+    [
+        ("f16-vec4-n32x64", 64),
+        ("f32-vec1-m64x16-bias", 64),
+        ("f16-vec4-r16x16", 16),
+        ("f16-vec4-r16x64", 64),
+        ("f16-vec4-s64x32", 32),
+    ],
+)
+def test_invocations_that_compute_a_tile(name: str, invocations: int) -> None:
+    assert STRUCTURES[name].invocations == invocations

@@ -189,7 +189,7 @@ def said(session: Session, *saved: Path) -> str:
 @pytest.mark.usefixtures("project")
 def test_it_starts_from_the_goldens() -> None:
     assert said(session()) == (
-        "watching templates and goldens, 78 variants; Ctrl-C ends it\n78 variants: 78 match\n\n"
+        "watching templates and goldens, 150 variants; Ctrl-C ends it\n150 variants: 150 match\n\n"
     )
     edit(CLIP, "return min", "return max")
     out = said(session("clip"))
@@ -204,19 +204,19 @@ def test_each_save_has_its_own_differences() -> None:
     edit(CLIP, "return min", "return max")
     first = said(watching, CLIP)
     assert first.startswith(f"saved: {CLIP}\n")
-    assert "in 48 variants: */clip" in first
+    assert "in 90 variants: */clip" in first
     assert "-    return min(max(v, lower), upper);\n+    return max(max(v, lower), upper);" in first
-    assert f"{CLIP}:5 -> 48 of 78 variants" in first
+    assert f"{CLIP}:5 -> 90 of 150 variants" in first
     assert "gravest change: expression" in first
-    assert first.endswith("78 variants: 30 match, 48 changed; manifest.json changed\n\n")
+    assert first.endswith("150 variants: 60 match, 90 changed; manifest.json changed\n\n")
     edit(GELU, "0.70710678", "0.7071")
     second = said(watching, GELU)
     assert "clip" not in second
     assert "literal 0.70710678 -> 0.7071 (114 ULP of f32)" in second
-    assert "78 variants: 28 match, 50 changed" in second
+    assert "150 variants: 56 match, 94 changed" in second
     edit(CLIP, "return max", "return min")
     edit(GELU, "0.7071 ", "0.70710678 ")
-    assert "78 variants: 78 match\n" in said(watching, CLIP, GELU)
+    assert "150 variants: 150 match\n" in said(watching, CLIP, GELU)
 
 
 @pytest.mark.usefixtures("project")
@@ -437,15 +437,15 @@ def test_saves_are_seen_until_a_signal_ends_it(
     watch: Callable[..., Watch], number: signal.Signals
 ) -> None:
     watching = watch("--no-compile")
-    watching.expect("78 variants: 78 match")
+    watching.expect("150 variants: 150 match")
     edit(CLIP, "return min", "return max")
-    watching.expect("in 48 variants: */clip")
-    watching.expect("78 variants: 30 match, 48 changed")
+    watching.expect("in 90 variants: */clip")
+    watching.expect("150 variants: 60 match, 90 changed")
     edit(CLIP, "fn activation", "{% if %}fn activation")
     watching.expect("error: cannot render")
     edit(CLIP, "{% if %}", "")
     edit(CLIP, "return max", "return min")
-    watching.expect("78 variants: 78 match")
+    watching.expect("150 variants: 150 match")
     watching.process.send_signal(number)
     assert watching.ends() == 0
     assert watching.seen.endswith("\nstopped\n")
@@ -454,9 +454,9 @@ def test_saves_are_seen_until_a_signal_ends_it(
 
 def test_compilers_end_with_it(watch: Callable[..., Watch]) -> None:
     watching = watch("--compiler", "tint")
-    watching.expect("78 variants: 78 match")
+    watching.expect("150 variants: 150 match")
     edit(CLIP, "return min", "return max")
-    watching.expect("30 variants identical")  # what comes before the compiler
+    watching.expect("60 variants identical")  # what comes before the compiler
     watching.process.send_signal(signal.SIGTERM)
     assert watching.ends() == 0
     assert "Traceback" not in watching.seen
@@ -465,10 +465,10 @@ def test_compilers_end_with_it(watch: Callable[..., Watch]) -> None:
 
 def test_a_terminal_is_as_it_was(watch: Callable[..., Watch]) -> None:
     watching = watch("--compiler", "tint", terminal=True)
-    watching.expect("78 variants: 78 match")
+    watching.expect("150 variants: 150 match")
     edit(CLIP, "return min", "return max")
-    watching.expect("tint accepts 48 of 48")
-    watching.expect("78 variants: 30 match, 48 changed")
+    watching.expect("tint accepts 90 of 90")
+    watching.expect("150 variants: 60 match, 90 changed")
     os.write(watching.terminal, b"\x03")
     assert watching.ends() == 0
     assert "\x1b[31m" in watching.seen
@@ -487,7 +487,7 @@ def test_it_ends_when_nobody_reads(project: Path) -> None:
     )
     assert process.stdout
     assert process.stderr
-    while process.stdout.readline() != b"78 variants: 78 match\n":
+    while process.stdout.readline() != b"150 variants: 150 match\n":
         pass
     process.stdout.close()
     edit(CLIP, "return min", "return max")

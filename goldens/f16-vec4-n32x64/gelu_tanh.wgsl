@@ -92,7 +92,7 @@ fn store_y(batch: u32, m: u32, n: u32, value: f32) {
 fn activation(v: f32) -> f32 {
     // The sigmoid has settled at 30; v^3 could overflow.
     let x = min(max(v, -30.0), 30.0);
-    let argument = 1.5957691 * (x + 0.044715 * x * x * x);
+    let argument = 1.5957692 * (x + 0.044715 * x * x * x);
     let e = exp(-abs(argument));
     return v * (select(e, 1.0, argument >= 0.0) / (1.0 + e));
 }

@@ -9,6 +9,7 @@ const Im2colFinder = (() => {
 
   // A golden's value on each axis, as the form's fields have them.
   const AXES = {
+    family: (record) => record.family,
     element_type: (record) => record.element_type,
     vec_size: (record) => String(record.vec_size),
     tile: (record) => record.tile.name,

@@ -157,9 +157,17 @@ const Im2colGolden = (() => {
       { class: "interface" },
       make("section", {}, make("h3", {}, "Pipeline"), facts(record)),
       make("section", {}, make("h3", {}, "Bindings of group 0"), bindings(record)),
+      record.constants.length
+        ? make(
+            "section",
+            { class: "wide" },
+            make("h3", {}, "Constants of the pipeline: u32"),
+            constants(data, record)
+          )
+        : null,
       make(
         "section",
-        { class: "uniforms" },
+        { class: "wide" },
         make("h3", {}, `Uniforms: ${record.uniforms.size} bytes`),
         uniforms(data, record)
       )
@@ -168,11 +176,14 @@ const Im2colGolden = (() => {
 
   function facts(record) {
     const { activation, tile } = record;
+    const steps = tile.k ? `, k in steps of ${tile.k}` : "";
     const code = (text) => make("code", {}, text);
     const rows = [
+      ["kernel", record.family],
       ["entry point", code(record.entry_point)],
-      ["workgroup size", record.workgroup_size.join(" × ")],
-      ["tile", `m ${tile.m}, n ${tile.n}, k in steps of ${tile.k}`],
+      ["workgroup size", record.workgroup_size.map(factor).join(" × ")],
+      ["tile", `m ${tile.m}, n ${tile.n}${steps}`],
+      ["weight layout", code(record.weight_layout)],
       ["features", record.features.join(", ") || "none"],
       ["activation", `${activation.name}, kind ${activation.kind}`],
       ["slots", activation.parameters.map(slot).join("; ") || "none"],
@@ -184,6 +195,10 @@ const Im2colGolden = (() => {
     return make("dl", { class: "facts" }, rows.map(fact));
   }
 
+  // A number, or a product with a constant.
+  const factor = (size) =>
+    typeof size === "number" ? String(size) : `(${size.replaceAll("*", "×")})`;
+
   const slot = ({ name, default: value }, index) =>
     `${index}: ${name}, by default ${Number(value.toPrecision(7))}`;
 
@@ -192,6 +207,13 @@ const Im2colGolden = (() => {
       "Bindings",
       ["binding", "name", "type", "WGSL type"],
       record.bindings.map((entry) => [entry.binding, entry.name, entry.type, entry.wgsl_type])
+    );
+
+  const constants = (data, record) =>
+    table(
+      "Constants",
+      ["name", "meaning"],
+      record.constants.map((name) => [name, data.meanings[name] ?? ""])
     );
 
   function table(label, columns, rows) {

@@ -8,8 +8,8 @@ Im2colRunner.mount = (() => {
 
   const INTRODUCTION =
     "Compiles every golden that this browser and its adapter allow, executes it on the" +
-    " convolutions of im2col parity, and compares each result with double precision. It takes" +
-    " seconds on a GPU, a minute or more without one. Nothing leaves this page.";
+    " convolutions of im2col parity, and compares each result with double precision. It takes a" +
+    " minute or so on a GPU, several without one. Nothing leaves this page.";
 
   // The gravest first.
   const ORDER = ["failed", "not run", "passed", "skipped"];

@@ -44,7 +44,8 @@ globalThis.Im2colRunner = (() => {
       result.features = [...adapter.features].sort();
       device = await openDevice(adapter, data);
       const halted = halting(device, signal);
-      await runAll({ data, device, halted, memory: new Map() }, rows, onProgress);
+      const hasMatrices = multiplies(adapter.info);
+      await runAll({ data, device, hasMatrices, halted, memory: new Map() }, rows, onProgress);
     } catch (error) {
       why = inWords(error);
     } finally {
@@ -59,10 +60,10 @@ globalThis.Im2colRunner = (() => {
   }
 
   async function runAll(session, rows, onProgress) {
-    const { data, device } = session;
+    const { data } = session;
     const able = [];
     data.goldens.forEach((golden, i) => {
-      const lacks = golden.record.features.filter((name) => !device.features.has(name));
+      const lacks = lacking(session, golden.record);
       const reason = `needs ${lacks.join(", ")}, which this browser does not offer on this adapter`;
       if (lacks.length) Object.assign(rows[i], { status: SKIPPED, reason });
       else able.push({ golden, row: rows[i], cases: casesOf(golden.record, data.run) });
@@ -76,6 +77,13 @@ globalThis.Im2colRunner = (() => {
       done += cases.length;
     }
     onProgress({ done, total, variant: "", case: "" });
+  }
+
+  /** What a golden needs and the adapter has not: features, or matrices of a size. */
+  function lacking({ device, hasMatrices }, { features, family }) {
+    const lacks = features.filter((name) => !device.features.has(name));
+    if (lacks.length || family !== "subgroup-matrix" || hasMatrices) return lacks;
+    return ["subgroups of 32 with 16x16x16 matrices of f16 and sums in f32"];
   }
 
   /** A promise that rejects when the run must end, whatever else it waits for. */
@@ -136,6 +144,20 @@ globalThis.Im2colRunner = (() => {
     return { vendor, architecture, device, description };
   }
 
+  /** Whether subgroups of 32 multiply 16x16 matrices of f16 and sum them up in f32, as far as the
+      adapter tells: where it does not, the goldens that do so are run, to see. */
+  function multiplies({ subgroupMatrixConfigs, subgroupMinSize, subgroupMaxSize } = {}) {
+    const sizes = [subgroupMinSize, subgroupMaxSize];
+    if (sizes.some((size) => size !== undefined && size !== 32)) return false;
+    if (!subgroupMatrixConfigs) return true;
+    return [...subgroupMatrixConfigs].some(
+      ({ componentType, resultComponentType, M, N, K }) =>
+        componentType === "f16" &&
+        resultComponentType === "f32" &&
+        [M, N, K].every((size) => size === 16),
+    );
+  }
+
   /** A device with those features of the goldens that the adapter has. */
   function openDevice(adapter, data) {
     const wanted = new Set(data.goldens.flatMap(({ record }) => record.features));
@@ -145,8 +167,12 @@ globalThis.Im2colRunner = (() => {
 
   // ---- One golden
 
-  const casesOf = ({ variant, vec_size }, { cases, large }) =>
-    cases.filter((c) => c.vec_size === vec_size && (!c.once || large.includes(variant)));
+  function casesOf({ variant, vec_size }, { cases, large, brief }) {
+    const runs = brief.includes(variant)
+      ? (c) => c.is_core
+      : (c) => !c.once || large.includes(variant);
+    return cases.filter((c) => c.vec_size === vec_size && runs(c));
+  }
 
   /** What became of the golden, as fields of its row. Throws Halt. */
   async function runGolden(session, { record, lines }, cases, step) {
@@ -154,12 +180,14 @@ globalThis.Im2colRunner = (() => {
     const bad = [];
     try {
       const code = lines.map((index) => session.data.lines[index]).join("\n");
-      const pipeline = await guarded(session, () =>
-        Im2colKernel.compile(session.device, record, code),
+      step(0, cases[0]);
+      const { device, data } = session;
+      const pipelines = await guarded(session, () =>
+        Im2colKernel.compile(device, record, code, cases, data.run),
       );
       for (const [at, c] of cases.entries()) {
-        step(at, c);
-        const { wrong, stray, worst } = await runCase(session, pipeline, record, c);
+        if (at) step(at, c);
+        const { wrong, stray, worst } = await runCase(session, pipelines.get(c.name), record, c);
         found.cases += 1;
         found.wrong += wrong;
         found.stray += stray;
@@ -184,8 +212,9 @@ globalThis.Im2colRunner = (() => {
   }
 
   /** The oracle works while the device does; what other goldens need again is kept. */
-  async function runCase({ data: { run }, device, halted, memory }, pipeline, record, c) {
-    const { element_type: type, activation } = record;
+  async function runCase(session, pipeline, record, c) {
+    const { data: { run }, device, memory } = session;
+    const { element_type: type, activation, family } = record;
     const hasBias = record.bindings.some(({ name }) => name === "bias");
     const kept = (make, ...key) => {
       const name = [c.name, c.vec_size, ...key].join();
@@ -193,8 +222,8 @@ globalThis.Im2colRunner = (() => {
       return memory.get(name);
     };
     const tensors = kept(() => Im2colOracle.tensors(c));
-    const inputs = kept(() => Im2colKernel.encoded(tensors, type), type);
-    const output = guarded({ device, halted }, () =>
+    const inputs = kept(() => Im2colKernel.encoded(tensors, c, family, type), family, type);
+    const output = guarded(session, () =>
       Im2colKernel.execute(device, pipeline, record, c, inputs, run),
     );
     const sums = kept(() => Im2colOracle.sums(c, tensors, hasBias, run), "sums", hasBias);
