@@ -72,6 +72,12 @@ def _proof() -> Sequence[click.Command]:
     return COMMANDS
 
 
+def _speed() -> Sequence[click.Command]:
+    from im2col_cli.bench_commands import COMMANDS
+
+    return COMMANDS
+
+
 def _models() -> Sequence[click.Command]:
     from im2col_cli.model_commands import COMMANDS
 
@@ -95,6 +101,7 @@ _MODULES: dict[str, Callable[[], Sequence[click.Command]]] = {
     **dict.fromkeys(("list", "render", "check-goldens"), _gate),
     **dict.fromkeys(("diff", "watch"), _comparison),
     **dict.fromkeys(("validate", "lint", "adapters", "parity", "record"), _proof),
+    **dict.fromkeys(("bench", "tune"), _speed),
     **dict.fromkeys(("explain", "check-enum"), _models),
     "page": _page,
     "doctor": _setup,

@@ -48,6 +48,7 @@ REQUIRED = ("click", "jinja2", "rich", "pygments")
 EXTRAS = {
     "gpu": ("wgpudawn", "wgpu", "numpy"),
     "onnx": ("onnx",),
+    "bench": ("onnxruntime-webgpu", "onnx"),
     "browser": ("playwright",),
 }
 

@@ -43,3 +43,7 @@ class ModelError(Im2colError):
 
 class ResultError(Im2colError):
     """A result of the page that is not one, or not one of these goldens."""
+
+
+class TuningError(Im2colError):
+    """A file of measured schedules that is not one."""

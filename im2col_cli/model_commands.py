@@ -1,10 +1,14 @@
 """Commands on what others have: explain a model, check an enum."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from im2col_cli import options
+
+if TYPE_CHECKING:
+    from im2col_cli.explain import Assumed, Known
 
 
 @click.command()
@@ -30,6 +34,12 @@ from im2col_cli import options
     type=click.IntRange(min=1),
     help="Show the dispatches of N runs, by path.",
 )
+@click.option(
+    "--tuned",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Plan for the adapter of this file, by the schedules that im2col tune has found.",
+)
 @click.option("--verbose", is_flag=True, help="Name every convolution, with all reasons.")
 @options.format_("text", "json")
 def explain(
@@ -40,6 +50,7 @@ def explain(
     dims: tuple[str, ...],
     inputs: tuple[str, ...],
     iterations: int | None,
+    tuned: Path | None,
     verbose: bool,
     form: str,
 ) -> int:
@@ -70,11 +81,13 @@ def explain(
     from im2col_cli import explain_report
     from im2col_cli.model import parse_sizes, read
 
+    assumed = explaining.assume(adapter)
     explanation = explaining.explain(
         read(model, parse_sizes(dims, inputs)),
-        explaining.assume(adapter),
+        assumed,
         layout=layout,
         assume_f16=assume == "f16",
+        known=_known(tuned, assumed),
     )
     if form == "json":
         options.out(explain_report.as_json(explanation, iterations or 1))
@@ -84,6 +97,19 @@ def explain(
             explain_report.text(explanation, iterations or 0, verbose=verbose, terminal=terminal)
         )
     return 0
+
+
+def _known(tuned: Path | None, assumed: "Assumed") -> "Known":
+    """The table that is named, or that comes for the GPU of this machine."""
+    from im2col_cli import tables
+    from im2col_cli.explain import Known
+
+    adapter = assumed.adapter
+    if tuned is None:
+        table = tables.shipped(adapter, "f16") if adapter else None
+    else:
+        table = tables.read(tuned)
+    return Known(table.adapter, table.memory, table.tuned) if table else Known(adapter)
 
 
 @click.command("check-enum")

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 _PIPE_WIDTH = 160
 _NARROWEST = 16
 
+# What the parts of a cell look like.
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+
 # A line: texts, each with its style.
 Pieces = Sequence[tuple[str, str]]
 
@@ -109,6 +112,12 @@ def visible(line: str) -> str:
         char if char.isprintable() or char == "\t" else char.encode("unicode_escape").decode()
         for char in line
     )
+
+
+def bar(share: float, cells: int) -> str:
+    """A bar of so many cells where the share is 1, in eighths of a cell."""
+    whole, eighths = divmod(round(share * cells * 8), 8)
+    return (_EIGHTHS[8] * whole + _EIGHTHS[eighths]).strip()
 
 
 @contextmanager

@@ -125,6 +125,14 @@ def replace(path: Path, text: str) -> None:
             raise
 
 
+def save(path: Path, text: str) -> None:
+    """Replaces the file, or makes it. Raises FolderError where it cannot be written."""
+    place = target(path)
+    make_folder(place.parent)
+    with locked(place.parent):
+        replace(place, text)
+
+
 def make_folder(folder: Path) -> None:
     """Makes the folder and its parents, where they are missing. Raises FolderError."""
     with _worded("cannot create", folder):

@@ -52,39 +52,99 @@ FLOORS = (
         "variant",
         "window",
     ),
-    ("conv", "enum_report", "expressions", "gpu", "manifest", "matrix", "render", "shapes"),
+    (
+        "conv",
+        "enum_report",
+        "expressions",
+        "gpu",
+        "manifest",
+        "matrix",
+        "render",
+        "shapes",
+    ),
     (
         "about",
         "cases",
-        "compilers",
         "completion",
+        "cut",
         "flow",
         "golden",
-        "kernel",
         "lint_rules",
         "model",
+        "packing",
         "reference",
-        "selection",
         "sides",
+        "workload",
     ),
     (
-        "api",
         "causes",
-        "convolutions",
         "diff_report",
         "hunks",
         "options",
-        "parity",
-        "probe",
+        "schedule",
         "shader",
         "since",
     ),
-    ("doctor", "explain", "lint", "page_result", "page_run", "plots", "review"),
-    ("doctor_report", "explain_report", "machine", "page", "report", "validation"),
-    ("guard", "markdown", "parity_report", "validation_report"),
-    ("lint_report", "record", "session"),
-    ("survey",),
     (
+        "compilers",
+        "launch",
+        "lint",
+        "review",
+        "tables",
+    ),
+    (
+        "kernel",
+        "machine",
+        "probe",
+        "report",
+        "selection",
+        "validation",
+    ),
+    (
+        "api",
+        "convolutions",
+        "doctor",
+        "guard",
+        "markdown",
+        "parity",
+        "timing",
+        "validation_report",
+    ),
+    (
+        "doctor_report",
+        "explain",
+        "lint_report",
+        "page_result",
+        "page_run",
+        "parity_report",
+        "peak",
+        "plots",
+        "session",
+        "truth",
+    ),
+    (
+        "contest",
+        "cuda_baseline",
+        "explain_report",
+        "layers",
+        "onnx_baseline",
+        "page",
+        "record",
+    ),
+    (
+        "baselines",
+        "bench_report",
+        "contestants",
+        "survey",
+    ),
+    (
+        "bench_plot",
+        "benching",
+        "tuning",
+    ),
+    ("tuning_report",),
+    (
+        "bench_commands",
         "compare_commands",
         "gate_commands",
         "model_commands",
@@ -104,6 +164,9 @@ LIBRARIES = {
     "page": {"jinja2"},
     "screen": {"rich"},
     "model": {"google", "onnx"},
+    # Models of its own, and the runtime that it times; each in a process of its own.
+    "onnx_baseline": {"numpy", "onnx", "onnxruntime"},
+    "cuda_baseline": {"torch"},
     # The command line, a module a topic.
     **{
         name: {"click"}
@@ -117,11 +180,14 @@ LIBRARIES = {
     # Arrays are what these modules speak of.
     **{
         name: {"numpy"}
-        for name in ("api", "cases", "kernel", "parity", "plots", "reference", "ulp")
+        for name in (
+            *("api", "cases", "kernel", "packing", "parity", "plots", "reference", "truth"),
+            "ulp",
+        )
     },
 }
 
-HEAVY = {"numpy", "onnx", "pygments", "rich", "wgpu", "wgpudawn"}
+HEAVY = {"numpy", "onnx", "onnxruntime", "pygments", "rich", "torch", "wgpu", "wgpudawn"}
 
 
 def imported(source: str) -> Iterator[str]:

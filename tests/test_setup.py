@@ -31,7 +31,7 @@ def test_version_starts_with_a_line_for_scripts(im2col: Im2col) -> None:
         f"Python {sys.version.split()[0]}",
         "templates: templates",
         "goldens: goldens",
-        "manifest format: 1",
+        "manifest format: 2",
     ]
 
 
