@@ -5,7 +5,7 @@ kernel is applied a window at a time; input channels are staged a chunk at a tim
 summed in parts, side by side. The text does that: templates/patch/constants.wgsl.jinja.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from math import ceil
 from typing import NamedTuple
 
@@ -47,23 +47,51 @@ class Work(NamedTuple):
 
 def cuts(structure: Structure, convolution: Convolution, memory: int) -> Iterator[Cut]:
     """The cuts worth considering with which a workgroup needs at most `memory` bytes."""
+    return (cut for cut, _ in cuts_with_work(structure, convolution, memory))
+
+
+def cuts_with_work(
+    structure: Structure, convolution: Convolution, memory: int
+) -> Iterator[tuple[Cut, Work]]:
+    """The same, each with what it makes of the convolution."""
     c = convolution
     units = ceil(c.channel_i / structure.chunk_unit)
     chunks = [n * structure.chunk_unit for n in range(1, units + 1) if units % n == 0]
-    windows = dict.fromkeys(((c.kernel_h, c.kernel_w), (1, c.kernel_w), (1, 1)))
     strips = dict.fromkeys(ceil(c.output_w / 2**i) for i in range(c.output_w.bit_length() + 1))
     splits = [2**i for i in range(MOST_INVOCATIONS.bit_length())]
-    for window_h, window_w in windows:
+    for window_h, window_w in _windows(c):
         for strip_w in strips:
             for chunk in chunks:
                 for k_split in splits:
                     cut = Cut(strip_w, window_h, window_w, chunk, k_split)
                     made = work(structure, c, cut)
-                    if made.memory > memory or made.invocations > MOST_INVOCATIONS:
+                    if not _fits(made, memory):
                         break
-                    yield cut
+                    yield cut, made
                     if made.steps == 1:
                         break
+
+
+def is_possible(structure: Structure, convolution: Convolution, cut: Cut, memory: int) -> bool:
+    """Whether the text can compute the convolution so, and a workgroup needs at most `memory`
+    bytes: the strip and the parts of K may be others than those worth considering."""
+    c, unit = convolution, structure.chunk_unit
+    if c.channel_i % structure.vec_size or cut.chunk < 1 or cut.chunk % unit:
+        return False
+    if (cut.window_h, cut.window_w) not in _windows(c) or not 1 <= cut.strip_w <= c.output_w:
+        return False
+    if cut.k_split < 1 or ceil(c.channel_i / unit) % (cut.chunk // unit):
+        return False
+    return _fits(work(structure, c, cut), memory)
+
+
+def _windows(c: Convolution) -> Iterable[tuple[int, int]]:
+    """The whole kernel, a row of it, a position; each once."""
+    return dict.fromkeys(((c.kernel_h, c.kernel_w), (1, c.kernel_w), (1, 1)))
+
+
+def _fits(made: Work, memory: int) -> bool:
+    return made.memory <= memory and made.invocations <= MOST_INVOCATIONS
 
 
 def work(structure: Structure, convolution: Convolution, cut: Cut) -> Work:

@@ -2,6 +2,7 @@
 that a family's `weight_layout` states."""
 
 from collections.abc import Callable, Mapping
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -49,15 +50,11 @@ def _padded(weight: Array, *multiples: tuple[int, int]) -> Array:
     return np.pad(weight, widths)
 
 
-def _ceil(value: int, multiple: int) -> int:
-    return -(-value // multiple)
-
-
 _SHAPE: Mapping[str, Callable[[int, int, int, int], tuple[int, ...]]] = {
     IM2COL.name: lambda n, h, w, c: (n, h, w, c),
-    REGISTERS.name: lambda n, h, w, c: (h, w, c, _ceil(n, _CHANNELS) * _CHANNELS),
+    REGISTERS.name: lambda n, h, w, c: (h, w, c, ceil(n / _CHANNELS) * _CHANNELS),
     SUBGROUP_MATRIX.name: lambda n, h, w, c: (
-        *(_ceil(n, _BLOCK), h, w, _ceil(c, _BLOCK)),
+        *(ceil(n / _BLOCK), h, w, ceil(c / _BLOCK)),
         *(_BLOCK, _BLOCK),
     ),
 }

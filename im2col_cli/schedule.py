@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from im2col_cli import cut
 from im2col_cli.conv import Convolution
-from im2col_cli.cut import DEFAULT_MEMORY, Cut
+from im2col_cli.cut import DEFAULT_MEMORY, Cut, Work
 from im2col_cli.errors import ShapeError
 from im2col_cli.variant import REGISTERS, STRUCTURES, SUBGROUP_MATRIX, Family, Structure
 
@@ -21,7 +21,6 @@ _LOADS = 4
 
 # So many workgroups at a time cost no more than one does.
 _CORES = 132
-
 
 # A loop that parts of K leave at different turns is so much slower.
 _UNEVEN = 2
@@ -128,8 +127,11 @@ def structures_of(
 
 def estimate(schedule: Schedule, convolution: Convolution, *, is_cpu: bool = False) -> float:
     """Microseconds, more or less; of a CPU, in no unit."""
+    return _estimate(schedule, cut.work(schedule.structure, convolution, schedule.cut), is_cpu)
+
+
+def _estimate(schedule: Schedule, work: Work, is_cpu: bool) -> float:
     structure, chosen = schedule
-    work = cut.work(structure, convolution, chosen)
     tile = structure.tile.m * structure.tile.n
     sums = work.rounds * work.steps * chosen.k_split
     if is_cpu:
@@ -159,18 +161,19 @@ def estimate(schedule: Schedule, convolution: Convolution, *, is_cpu: bool = Fal
 def _least(
     structures: tuple[Structure, ...], convolution: Convolution, memory: int, is_cpu: bool
 ) -> Schedule:
-    best = min(
-        schedules(structures, convolution, memory),
-        key=lambda schedule: estimate(schedule, convolution, is_cpu=is_cpu),
-        default=None,
+    candidates = (
+        (Schedule(structure, chosen), work)
+        for structure in structures
+        for chosen, work in cut.cuts_with_work(structure, convolution, memory)
     )
+    best = min(candidates, key=lambda pair: _estimate(pair[0], pair[1], is_cpu), default=None)
     if best is None:
         names = ", ".join(structure.name for structure in structures) or "no structure"
         raise ShapeError(
             f"{names}: no cut fits into {memory} bytes of workgroup memory",
             "take a variant of another tile",
         )
-    return best
+    return best[0]
 
 
 def _fits(
@@ -185,5 +188,5 @@ def _fits(
     return (
         (structure.family, structure.element_type) == (family, element_type)
         and structure.has_bias == has_bias
-        and cut.work(structure, convolution, known.cut).memory <= memory
+        and cut.is_possible(structure, convolution, known.cut, memory)
     )

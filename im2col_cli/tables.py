@@ -128,24 +128,9 @@ def _entry(
     if structure.element_type != element_type or structure.has_bias is not row["has_bias"]:
         raise ValueError(f"{structure.name} has another element type or bias")
     known = Schedule(structure, Cut(**{name: _whole(row["cut"][name]) for name in Cut._fields}))
-    if not _is_possible(known, convolution, memory):
+    if not cut.is_possible(structure, convolution, known.cut, memory):
         raise ValueError(f"{structure.name} cannot cut {sizes} by {known.cut._asdict()}")
     return (convolution, structure.family.name), known
-
-
-def _is_possible(known: Schedule, convolution: Convolution, memory: int) -> bool:
-    """Whether it is one of `cut.cuts`, of which senseless sizes have too many to look."""
-    (structure, made), c = known, convolution
-    unit = structure.chunk_unit
-    windows = ((c.kernel_h, c.kernel_w), (1, c.kernel_w), (1, 1))
-    if c.channel_i % structure.vec_size or made.chunk < 1 or made.chunk % unit:
-        return False
-    if (made.window_h, made.window_w) not in windows or not 1 <= made.strip_w <= c.output_w:
-        return False
-    if made.k_split < 1 or -(-c.channel_i // unit) % (made.chunk // unit):
-        return False
-    work = cut.work(structure, c, made)
-    return work.memory <= memory and work.invocations <= cut.MOST_INVOCATIONS
 
 
 def _whole(value: object) -> int:

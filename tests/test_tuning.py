@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from im2col_cli import kernel, peak, schedule, tables, tuning, workload
+from im2col_cli import cut, kernel, peak, schedule, tables, tuning, workload
 from im2col_cli.errors import TuningError
 from im2col_cli.kernel import Loaded
 from im2col_cli.schedule import Schedule
@@ -183,8 +183,8 @@ def test_every_candidate_is_possible(name: str, family: Family) -> None:
     problem = workload.parse(name).convolution
     structures = schedule.structures_of(family, "f16", True, problem.channel_i)
     for one in schedule.schedules(structures, problem, 16384):
-        assert tables._is_possible(one, problem, 16384)
-        assert not tables._is_possible(one, problem, 1024)
+        assert cut.is_possible(one.structure, problem, one.cut, 16384)
+        assert not cut.is_possible(one.structure, problem, one.cut, 1024)
 
 
 def test_a_file_is_read_back(tmp_path: Path) -> None:
