@@ -2,23 +2,18 @@
 
 A process is started once, says who it is, and then answers: it is told a layer, and measures that
 whenever it is asked, so that its measurements can take turns with others. What it loads, prints and
-breaks stays out of this process. They speak JSON, in lines.
+breaks stays out of this process.
 """
 
-import json
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict
-from threading import Timer
-from typing import IO, Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 from im2col_cli import contest
 from im2col_cli.conv import Convolution
 from im2col_cli.errors import GpuError, Im2colError
+from im2col_cli.worker import Answers, EndedError, HungError, Worker, questions
 from im2col_cli.workload import Workload
 
 # Seconds after which a baseline counts as hung: to start, to load a layer, or for one measurement.
@@ -64,22 +59,29 @@ class Baseline:
     def __init__(self, name: str, element_type: str) -> None:
         """Raises GpuError where it cannot be used here."""
         self.name = name
-        self._process = _started(name, element_type)
         try:
-            self.versions: Mapping[str, str] = self._answer("starting")["versions"]
+            self._worker = Worker("baselines", name, element_type)
+        except OSError as error:
+            raise GpuError(
+                f"cannot run {name} in a process of its own: {error.strerror}",
+                "free memory or processes and run the command again",
+            ) from error
+        try:
+            started = self._told("starting", lambda: self._worker.answer(PATIENCE))
         except Im2colError:
-            self._stop()
+            self._worker.stop()
             raise
+        self.versions: Mapping[str, str] = started["versions"]
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stop()
+        self._worker.stop()
 
     @property
     def is_over(self) -> bool:
-        return self._process.poll() is not None
+        return self._worker.is_over
 
     @contextmanager
     def ready(self, work: Workload) -> Iterator[contest.Ready]:
@@ -92,65 +94,28 @@ class Baseline:
         return float(self._ask("measuring", {"measure": warm_up})["seconds"])
 
     def _ask(self, what: str, question: object) -> Any:
-        with suppress(OSError):  # its answer, or want of one, tells
-            _write(self._process.stdin, question)
-        return self._answer(what)
+        return self._told(what, lambda: self._worker.ask(question, PATIENCE))
 
-    def _answer(self, what: str) -> Any:
-        timer = Timer(PATIENCE, self._process.kill)
-        timer.start()
-        line = self._process.stdout.readline() if self._process.stdout else b""
-        in_time = timer.is_alive()
-        timer.cancel()
-        if line:
-            answer = json.loads(line)
-            if "error" in answer:
-                raise GpuError(f"{self.name}: {answer['error']}", answer["hint"])
-            return answer
-        raise GpuError(f"{self.name}: {what}: {self._end(in_time)}", _BROKEN)
-
-    def _end(self, in_time: bool) -> str:
-        code = self._process.wait()
-        if not in_time:
-            return f"no answer in {PATIENCE:g} s"
-        return f"its process ended with {signal.Signals(-code).name if code < 0 else code}"
-
-    def _stop(self) -> None:
-        self._process.kill()
-        with suppress(OSError):  # what it did not read
-            self._process.communicate()
+    def _told(self, what: str, answer: Callable[[], Any]) -> Any:
+        """The answer, if it is none of an error. Raises GpuError."""
+        try:
+            told = answer()
+        except HungError:
+            reason = f"no answer in {PATIENCE:g} s"
+            raise GpuError(f"{self.name}: {what}: {reason}", _BROKEN) from None
+        except EndedError as end:
+            raise GpuError(f"{self.name}: {what}: its process {end}", _BROKEN) from None
+        if "error" in told:
+            raise GpuError(f"{self.name}: {told['error']}", told["hint"])
+        return told
 
 
 _BROKEN = "leave this baseline out, or try another driver"
 
-# The modules of this process are the ones to use, not those of whatever folder it works in.
-_START = (
-    "import sys; sys.path[:] = {path!r};"
-    " from im2col_cli.baselines import serve; serve(sys.argv[1], sys.argv[2])"
-)
-
-
-def _started(name: str, element_type: str) -> "subprocess.Popen[bytes]":
-    try:
-        # A session of its own: Ctrl-C is for this process, which then ends that one.
-        return subprocess.Popen(  # noqa: S603, it is this program
-            [sys.executable, "-c", _START.format(path=sys.path), name, element_type],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise GpuError(
-            f"cannot run {name} in a process of its own: {error.strerror}",
-            "free memory or processes and run the command again",
-        ) from error
-
 
 def serve(name: str, element_type: str) -> None:
     """The other process: says who it is, then does what it is told."""
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # drivers print
+    answers = Answers()
     engine: Engine | None = None
 
     def start() -> dict[str, Any]:
@@ -158,11 +123,10 @@ def serve(name: str, element_type: str) -> None:
         engine = _ENGINES[name](element_type)
         return {"versions": dict(engine.versions)}
 
-    _write(answers, _attempted(start))
-    for line in sys.stdin.buffer:
-        question = json.loads(line)
+    answers.write(_attempted(start))
+    for question in questions():
         if engine:
-            _write(answers, _attempted(lambda: _done(engine, question)))  # noqa: B023, called here
+            answers.write(_attempted(lambda: _done(engine, question)))  # noqa: B023, called here
 
 
 def _done(engine: Engine, question: Mapping[str, Any]) -> dict[str, Any]:
@@ -184,12 +148,6 @@ def _attempted(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 # Of what an exception says.
 _LONGEST = 400
-
-
-def _write(stream: IO[bytes] | None, message: object) -> None:
-    if stream:
-        stream.write(json.dumps(message).encode() + b"\n")
-        stream.flush()
 
 
 class _Data(NamedTuple):

@@ -5,24 +5,20 @@ can make it crash or never end; then that is what it says of the variant, and th
 new process. What it prints, and the environment that it wants, stay out of this process.
 """
 
-import json
 import os
 import re
-import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import astuple, dataclass
 from functools import cache
-from threading import Event, Timer
-from typing import IO, Any, NamedTuple, Self
+from threading import Event
+from typing import Any, NamedTuple, Self
 
 from im2col_cli import diagnostics, gpu, interface, schedule
 from im2col_cli.diagnostics import CRASH, Diagnostic, Message
 from im2col_cli.errors import GpuError
 from im2col_cli.variant import SUBGROUP_MATRIX, Structure, Variant
+from im2col_cli.worker import Answers, EndedError, Worker, questions
 
 # Seconds after which a compiler counts as hung: to open a device, or for one shader.
 PATIENCE = 60.0
@@ -215,12 +211,8 @@ class _Share(NamedTuple):
             return Compiled(self.compiler, opened, found, modules)
 
 
-class _CrashError(Exception):
-    """The process ended by itself, or does not answer; the message goes on from its name."""
-
-
 class _Process:
-    """A compiler in a process, and in a new one after each crash. They speak JSON, in lines."""
+    """A compiler in a process, and in a new one after each crash."""
 
     def __init__(self, compiler: str, features: tuple[str, ...]) -> None:
         self._compiler = compiler
@@ -232,13 +224,13 @@ class _Process:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stop()
+        self._worker.stop()
 
     def open(self) -> Identity | Absent:
         """What the compiler opens with, always the first to be asked of a process."""
         try:
-            answer = self._answer()
-        except _CrashError as crash:
+            answer = self._worker.answer(PATIENCE)
+        except EndedError as crash:
             return Absent(self._compiler, f"it {crash} as it opened an adapter", _BROKEN)
         return Identity(**answer) if "adapter" in answer else Absent(self._compiler, **answer)
 
@@ -248,80 +240,36 @@ class _Process:
         if self._crashes >= _MOST_CRASHES:  # each costs a new process, and tells nothing new
             return (Diagnostic(CRASH, "not compiled: it had crashed too often"),)
         try:
-            return tuple(Diagnostic(*fields) for fields in self._ask(text, features, constants))
-        except _CrashError as crash:
+            found = self._worker.ask((text, features, constants), PATIENCE)
+            return tuple(Diagnostic(*fields) for fields in found)
+        except EndedError as crash:
             self._recover()
             return (Diagnostic(CRASH, f"it {crash}"),)
 
     def _start(self) -> None:
-        # A session of its own: Ctrl-C is for this process, which then ends that one.
-        self._process = subprocess.Popen(  # noqa: S603, it is this program
-            [sys.executable, "-c", _START.format(path=sys.path), self._compiler, *self._features],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-
-    def _stop(self) -> None:
-        self._process.kill()
-        with suppress(OSError):  # what it did not read
-            self._process.communicate()
+        self._worker = Worker("compilers", self._compiler, *self._features)
 
     def _recover(self) -> None:
-        self._stop()
+        self._worker.stop()
         self._start()
         self._crashes += 1
         if isinstance(self.open(), Absent):
             self._crashes = _MOST_CRASHES
 
-    def _ask(self, *question: object) -> Any:
-        with suppress(OSError):  # its answer, or want of one, tells
-            _write(self._process.stdin, question)
-        return self._answer()
 
-    def _answer(self) -> Any:
-        timer = Timer(PATIENCE, self._process.kill)
-        timer.start()
-        line = self._process.stdout.readline() if self._process.stdout else b""
-        in_time = timer.is_alive()
-        timer.cancel()
-        if line:
-            return json.loads(line)
-        code = self._process.wait()
-        if not in_time:
-            raise _CrashError(f"gave no answer in {PATIENCE:g} s")
-        raise _CrashError(f"ended with {signal.Signals(-code).name if code < 0 else code}")
-
-
-# The modules of this process are the ones to use, not those of whatever folder it works in.
-_START = (
-    "import sys; sys.path[:] = {path!r};"
-    " from im2col_cli.compilers import serve; serve(sys.argv[1], tuple(sys.argv[2:]))"
-)
-
-
-def serve(compiler: str, features: tuple[str, ...]) -> None:
+def serve(compiler: str, *features: str) -> None:
     """The other process: says what it opened, then answers each text with what it found."""
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # drivers print
+    answers = Answers()
     try:
         opened = _opened(compiler, features)._asdict()
     except GpuError as error:
         opened = {"reason": error.message, "hint": error.hint}
     except Exception as error:
         opened = {"reason": f"{type(error).__name__}: {error}", "hint": _BROKEN}
-    _write(answers, opened)
-    for line in sys.stdin.buffer:
-        text, needed, constants = json.loads(line)
+    answers.write(opened)
+    for text, needed, constants in questions():
         found = _compiled(compiler, text, tuple(needed), constants)
-        _write(answers, [astuple(diagnostic) for diagnostic in found])
-
-
-def _write(stream: IO[bytes] | None, message: object) -> None:
-    if stream:
-        stream.write(json.dumps(message).encode() + b"\n")
-        stream.flush()
+        answers.write([astuple(diagnostic) for diagnostic in found])
 
 
 def _opened(compiler: str, features: tuple[str, ...]) -> Identity:

@@ -35,7 +35,7 @@ class Trouble(NamedTuple):
 
 def compiler(name: str) -> Identity | Trouble:
     """Who compiles under that name, one of `compilers.COMPILERS`."""
-    answer = _ask("from im2col_cli.compilers import serve; serve(sys.argv[1], ())", name)
+    answer = _ask("from im2col_cli.compilers import serve; serve(sys.argv[1])", name)
     if isinstance(answer, Trouble):
         return answer
     return Identity(**answer) if "adapter" in answer else Trouble(**answer)

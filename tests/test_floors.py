@@ -28,6 +28,7 @@ FLOORS = (
         "ulp",
         "wgsl",
         "words",
+        "worker",
     ),
     (
         "code",
