@@ -33,7 +33,7 @@ def _layers(command: _Command) -> _Command:
 def _where(command: _Command) -> _Command:
     """The options that say on what."""
     for option in (
-        click.option("--adapter", metavar="TEXT", help="Part of the adapter's name."),
+        options.adapter,
         options.runtime,
         options.templates,
         click.option(

@@ -7,7 +7,7 @@ it are rounded, so that the same measurements are the same text.
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from im2col_cli.bench_report import Bench, Line, lines
+from im2col_cli.bench_report import Line, Measured, lines
 
 _WIDTH = 760
 _LEFT, _RIGHT, _TOP = 170, 660, 20
@@ -23,7 +23,7 @@ _STYLE = (
 )
 
 
-def svg(bench: Bench) -> str:
+def svg(bench: Measured) -> str:
     """The picture. A bar's length is its share of the slowest of its layer."""
     result = bench.result
     measured = list(lines(result))

@@ -28,8 +28,8 @@ class Versions(NamedTuple):
     baselines: dict[str, dict[str, str]]
 
 
-class Bench(NamedTuple):
-    """Where, how and what was measured: `source` of the layers; None for the memory's default."""
+class Measured(NamedTuple):
+    """Where, how and what was measured; `source` is of the layers, `tuned` of the schedules."""
 
     adapter: Adapter
     memory: int
@@ -86,7 +86,7 @@ def speedup(line: Line, baseline: str | None, result: Result) -> float | None:
 # For people.
 
 
-def text(bench: Bench, *, terminal: bool) -> str:
+def text(bench: Measured, *, terminal: bool) -> str:
     """The table, where and how it was measured, and what went wrong."""
     return "\n".join(
         (
@@ -96,7 +96,7 @@ def text(bench: Bench, *, terminal: bool) -> str:
     )
 
 
-def _table(bench: Bench, terminal: bool) -> str:
+def _table(bench: Measured, terminal: bool) -> str:
     measured = list(lines(bench.result))
     longest: dict[str, float] = {}
     for line in measured:
@@ -146,7 +146,7 @@ def _spread(line: Line) -> str:
     return "\u2013".join(map(_microseconds, line.entry.times.quartiles))
 
 
-def _against(line: Line, bench: Bench) -> tuple[str, ...]:
+def _against(line: Line, bench: Measured) -> tuple[str, ...]:
     if bench.baseline is None:
         return ()
     ratio = speedup(line, bench.baseline, bench.result)
@@ -164,7 +164,7 @@ def _way(line: Line) -> str:
     return " ".join((structure.name, *(f"({note})" for note in notes)))
 
 
-def summary(bench: Bench) -> list[str]:
+def summary(bench: Measured) -> list[str]:
     """What was measured where, how right the kernels are, and what failed."""
     result, peak = bench.result, bench.peak
     told = [
@@ -215,7 +215,7 @@ def failed(failure: Failure) -> str:
 # For machines.
 
 
-def as_json(bench: Bench) -> str:
+def as_json(bench: Measured) -> str:
     """Everything; the help of `im2col bench` says what it holds."""
     result, versions = bench.result, bench.versions
     measured = list(lines(result))
@@ -256,7 +256,7 @@ def as_json(bench: Bench) -> str:
     return json.dumps(document, indent=2, allow_nan=False) + "\n"
 
 
-def _record(line: Line, bench: Bench) -> dict[str, Any]:
+def _record(line: Line, bench: Measured) -> dict[str, Any]:
     record: dict[str, Any] = {
         "contestant": line.contestant,
         "microseconds": line.seconds * 1e6,

@@ -94,6 +94,10 @@ def runtime(command: _Command) -> _Command:
     )(command)
 
 
+def adapter(command: _Command) -> _Command:
+    return click.option("--adapter", metavar="TEXT", help="Part of the adapter's name.")(command)
+
+
 def rendered(patterns: Sequence[str], matrix: str, used: "Folders") -> "dict[Variant, str]":
     from im2col_cli import folders
     from im2col_cli.matrix import select

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @options.goldens
 @click.option("--base", metavar="REV", help="Show what differs from the goldens at a git revision.")
 @options.runtime
-@click.option("--adapter", metavar="TEXT", help="Part of the adapter's name.")
+@options.adapter
 @click.option("--no-measure", is_flag=True, help="Leave out the errors, which want an adapter.")
 def page(
     output: Path,

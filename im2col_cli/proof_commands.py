@@ -123,7 +123,7 @@ def adapters(runtime: str | None, form: str) -> int:
 @options.matrix
 @options.templates
 @options.runtime
-@click.option("--adapter", metavar="TEXT", help="Part of the adapter's name.")
+@options.adapter
 @click.option(
     "--timeout",
     metavar="SECONDS",

@@ -80,11 +80,11 @@ def fought(**seconds: dict[Workload, Sequence[float]]) -> tuple[Result, list[str
 A3 = A._replace(times=3)
 
 
-def bench(result: Result, baseline: str | None = None) -> bench_report.Bench:
+def bench(result: Result, baseline: str | None = None) -> bench_report.Measured:
     adapter = Adapter("dawn", "v", "a", "a device <&>\x1b", "", "Vulkan", ())
     versions = Versions("1", "Tint", {"slow": {"part": "2"}})
     how = ("f16", "some source", None, 3, 0.0)
-    return bench_report.Bench(adapter, 16384, *how, versions, PEAK, result, baseline)
+    return bench_report.Measured(adapter, 16384, *how, versions, PEAK, result, baseline)
 
 
 # ---- Arithmetic
